@@ -30,11 +30,11 @@ def for_each(
         @functools.wraps(function)
         def test(**others: Any) -> None:
             for value in kept:
-                given = dict(zip(names, value, strict=True))
+                arguments = dict(zip(names, value, strict=True))
                 try:
-                    function(**given, **others)
+                    function(**arguments, **others)
                 except BaseException as error:
-                    error.add_note(", ".join(f"{n} = {v}" for n, v in given.items()))
+                    error.add_note(", ".join(f"{n} = {v}" for n, v in arguments.items()))
                     raise
 
         signature = inspect.signature(function)

@@ -81,13 +81,13 @@ def nodes_by_type(root: ast.AST) -> dict[type[ast.AST], list[ast.AST]]:
 
 def children(node: ast.AST) -> list[ast.AST]:
     """The nodes that a node consists of."""
-    found: list[ast.AST] = []
+    values: list[ast.AST] = []
     for value in vars(node).values():
         if isinstance(value, ast.AST):
-            found.append(value)
+            values.append(value)
         elif type(value) is list:
-            found += [item for item in value if isinstance(item, ast.AST)]
-    return found
+            values += [item for item in value if isinstance(item, ast.AST)]
+    return values
 
 
 def statements(

@@ -1,7 +1,7 @@
 """A class name means one class, or the folder says which one.
 
 `ALLOWED` lists the names that several modules define, with the reason. A name that is private to
-its module counts too: a reader meets it in tracebacks and in searches.
+its module counts too: a reader sees it in tracebacks and in searches.
 """
 
 import ast

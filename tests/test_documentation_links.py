@@ -20,8 +20,8 @@ def written() -> list[Path]:
     """Pages that are committed."""
     pages = [ROOT / "README.md", ROOT / "CHANGELOG.md", *DOCS.rglob("*.md")]
     reference = DOCS / "reference"
-    made = {reference / f"{name}.md" for name in GENERATED}
-    return [p for p in pages if p not in made and p.parent != reference / "api"]
+    generated = {reference / f"{name}.md" for name in GENERATED}
+    return [p for p in pages if p not in generated and p.parent != reference / "api"]
 
 
 def prose(page: Path) -> str:
@@ -40,8 +40,8 @@ def links(page: Path) -> Iterator[tuple[str, str]]:
 
 def headings(page: Path) -> set[str]:
     """Headings as hosts of repositories and MyST spell them in addresses."""
-    found = re.findall(r"^#+ (.*)$", prose(page), re.M)
-    return {re.sub(r"[^\w\- ]", "", line.strip().lower()).replace(" ", "-") for line in found}
+    matches = re.findall(r"^#+ (.*)$", prose(page), re.M)
+    return {re.sub(r"[^\w\- ]", "", line.strip().lower()).replace(" ", "-") for line in matches}
 
 
 @pytest.mark.parametrize("page", written(), ids=lambda p: p.relative_to(ROOT).as_posix())
@@ -55,14 +55,14 @@ def test_links_lead_somewhere(page: Path) -> None:
 
 def entries(page: Path) -> set[Path]:
     """Pages that the menus of a page name, with patterns filled in."""
-    found: set[Path] = set()
+    pages_: set[Path] = set()
     for block in re.findall(r"^```\{toctree\}\n(.*?)^```", page.read_text("utf-8"), re.M | re.S):
         names = [line for line in block.splitlines() if line and not line.startswith(":")]
         for name in names:
-            found |= set(page.parent.glob(f"{name}.md"))
+            pages_ |= set(page.parent.glob(f"{name}.md"))
             missing = not list(page.parent.glob(f"{name}.md")) and name not in GENERATED
             assert not missing, f"{page.name}: {name}"
-    return found
+    return pages_
 
 
 def test_every_page_is_in_a_menu_but_decisions() -> None:

@@ -59,22 +59,22 @@ def files() -> tuple[str, ...]:
 @cache
 def endings() -> frozenset[str]:
     """Every file and folder, by every ending of its path that begins with a name."""
-    found: set[str] = set()
+    suffixes: set[str] = set()
     for path in files():
         words = path.split("/")
         for end in range(1, len(words) + 1):
-            found |= {"/".join(words[start:end]) for start in range(end)}
-    return frozenset(found)
+            suffixes |= {"/".join(words[start:end]) for start in range(end)}
+    return frozenset(suffixes)
 
 
 @cache
 def identifiers() -> frozenset[str]:
     """Every word of what is committed but pages; the stems of its files."""
-    found = {Path(path).stem for path in files()}
+    stems = {Path(path).stem for path in files()}
     for path in files():
         if not path.startswith(("docs/", "tests/corpus/found/")) and path.endswith(_READ):
-            found |= set(re.findall(r"[A-Za-z_]\w*", (ROOT / path).read_text(errors="replace")))
-    return frozenset(found)
+            stems |= set(re.findall(r"[A-Za-z_]\w*", (ROOT / path).read_text(errors="replace")))
+    return frozenset(stems)
 
 
 def pages() -> list[str]:
@@ -109,7 +109,7 @@ def is_placeholder(path: str) -> bool:
 
 
 def paths(text: str) -> Iterator[str]:
-    """The paths that a piece of code names."""
+    """The paths that a snippet of code names."""
     for word in text.split():
         word = word.strip("\"'(),;:")
         if _PATH.fullmatch(word) and word.endswith(_SUFFIXES):
@@ -121,13 +121,13 @@ def resolves(dotted: str) -> bool:
     words = dotted.split(".")
     for end in range(len(words), 0, -1):
         try:
-            found = importlib.import_module(".".join(words[:end]))
+            target = importlib.import_module(".".join(words[:end]))
         except ImportError:
             continue
         for word in words[end:]:
-            if not hasattr(found, word):
+            if not hasattr(target, word):
                 return False
-            found = getattr(found, word)
+            target = getattr(target, word)
         return True
     return False
 

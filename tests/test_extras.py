@@ -114,14 +114,14 @@ def benchmarks_used(path: Path) -> set[Path]:
     calls = nodes(path, ast.Call)
     named = {call.args[0].value for call in calls if name_of(call.func) == "benchmarks"}
     named |= {module for call in calls for module in modules_of(call) if module in BENCHMARKS}
-    found, waiting = set(), [BENCHMARKS[name.split(".")[-1]] for name in named]
+    result, waiting = set(), [BENCHMARKS[name.split(".")[-1]] for name in named]
     while waiting:
         path = waiting.pop()
-        if path not in found:
-            found.add(path)
+        if path not in result:
+            result.add(path)
             top = {m.split(".")[0] for n in tree(path).body for m in modules_of(n)}
             waiting += [BENCHMARKS[name] for name in top & BENCHMARKS.keys()]
-    return found
+    return result
 
 
 def at_import(path: Path) -> set[str]:
@@ -172,15 +172,15 @@ def test_gpu_tests_are_collected_with_what_is_installed():
 
 def test_benchmarks_that_the_tests_import_are_importable():
     tests = [path for path in files("tests") if "benchmarks(" in text(path)]
-    used = {found for path in tests for found in benchmarks_used(path)}
+    used = {result for path in tests for result in benchmarks_used(path)}
     assert used
     assert not uses({path: at_import(path) - BENCHMARKS.keys() for path in used})
 
 
 def test_methods_do_not_run_at_import():
     source = "class A:\n    import rich\n    def f(self):\n        import torch\nimport lark"
-    found = [name for node in run_at_import(ast.parse(source)) for name in required(node)]
-    assert found == ["rich", "lark"]
+    result = [name for node in run_at_import(ast.parse(source)) for name in required(node)]
+    assert result == ["rich", "lark"]
 
 
 @pytest.mark.parametrize(

@@ -51,9 +51,9 @@ def test_a_first_kernel_waits_for_nothing_it_can_do_without():
 
 
 def test_reading_ttir_loads_no_language_and_no_launches():
-    found = loaded_by("import tileir.frontends.ttir")
-    assert "tileir.frontends.triton.building" in found
-    assert not found & {"tileir.frontends.triton.language", "tileir.frontends.triton.runtime"}
+    result = loaded_by("import tileir.frontends.ttir")
+    assert "tileir.frontends.triton.building" in result
+    assert not result & {"tileir.frontends.triton.language", "tileir.frontends.triton.runtime"}
 
 
 def test_the_names_of_triton_are_there_when_asked_for():
@@ -86,12 +86,12 @@ def test_a_checkout_imports_without_being_installed():
         "print(tileir.__file__, tileir.backend.__file__, tileir.tools.opt.__file__, t.__file__)"
     )
     run = subprocess.run([sys.executable, "-c", program], cwd=root, capture_output=True, text=True)
-    found = [Path(path).relative_to(root).parts[0] for path in run.stdout.split()]
-    assert found == ["tileir", "backend", "tools", "frontends"], run.stderr
+    results = [Path(path).relative_to(root).parts[0] for path in run.stdout.split()]
+    assert results == ["tileir", "backend", "tools", "frontends"], run.stderr
 
 
 @pytest.mark.parametrize("part", ["backend", "builder", "frontends", "textual", "tools"])
-def test_parts_are_found_by_where_the_package_lies(part):
+def test_parts_are_found_by_the_folder_of_the_package(part):
     import tileir
 
     assert PathFinder.find_spec(f"tileir.{part}", list(tileir.__path__)) is not None
@@ -116,13 +116,13 @@ def test_ops_of_other_distributions_are_found_by_entry_point(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("name", "said"),
+    ("name", "message"),
     [
         ("acme-plain", "pass acme-plain do not say whether it takes a Function or a Module"),
         ("acme-none", "pass acme-none (acme_passes:none) cannot be loaded: AttributeError"),
     ],
 )
-def test_passes_of_other_distributions_that_are_wrong_are_errors(tmp_path, name, said):
+def test_passes_of_other_distributions_that_are_wrong_are_errors(tmp_path, name, message):
     (tmp_path / "acme_passes.py").write_text(
         "from tileir.passmanager.registry import pass_\n"
         '@pass_("acme-plain")\ndef plain(function):\n    """Nothing."""\n    return function\n'
@@ -139,7 +139,7 @@ def test_passes_of_other_distributions_that_are_wrong_are_errors(tmp_path, name,
         f"try: lookup({name!r})\nexcept PassError as error: print(error)"
     )
     run = subprocess.run([sys.executable, "-P", "-c", program], capture_output=True, text=True)
-    assert "TIR0601" in run.stdout and said in run.stdout, run.stderr
+    assert "TIR0601" in run.stdout and message in run.stdout, run.stderr
 
 
 def test_the_package_lists_each_name_once() -> None:

@@ -27,13 +27,15 @@ def op_name_sets(literals: Iterable[ast.AST], names: set[str]) -> list[int]:
 
 def test_sets_of_op_names_become_fewer():
     names = {cls.mnemonic for cls in all_ops()}
-    found = []
+    results = []
     for folder in ("tileir", "backend"):
         for path in files(folder):
             place = path.relative_to(ROOT).as_posix()
             if "rules" not in place and not place.startswith("tileir/ops/"):
-                found += [f"{place}:{line}" for line in op_name_sets(nodes(path, *LITERALS), names)]
-    assert len(found) == LEFT, "\n".join(found)
+                results += [
+                    f"{place}:{line}" for line in op_name_sets(nodes(path, *LITERALS), names)
+                ]
+    assert len(results) == LEFT, "\n".join(results)
 
 
 def test_a_set_of_op_names_is_found():

@@ -16,7 +16,7 @@ BLOCKS = re.findall(r"^```(\w+)\n(.*?)^```$", README, re.M | re.S)
 
 
 def block(language: str) -> str:
-    return next(text for found, text in BLOCKS if found == language)
+    return next(text for code, text in BLOCKS if code == language)
 
 
 def test_the_quick_start_is_one_block_of_two_lines():

@@ -38,12 +38,12 @@ def test_values_of_several_parameters_come_together():
     seen = []
 
     @for_each(("left", "right"), [(1, 2), (3, 4)])
-    def sums(left, right):
+    def added(left, right):
         seen.append(left + right)
         assert left < 3
 
     with pytest.raises(AssertionError) as caught:
-        sums()
+        added()
     assert seen == [3, 7]
     assert caught.value.__notes__ == ["left = 3, right = 4"]
 

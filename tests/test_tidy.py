@@ -101,8 +101,8 @@ def test_parts_import_what_their_layer_allows(part):
         f"{path.relative_to(ROOT)} imports {module}"
         for path in sources(part)
         for module in imported(path)
-        if (home := part_of(module)) is not None
-        and home not in MAY_IMPORT[part]
+        if (own_part := part_of(module)) is not None
+        and own_part not in MAY_IMPORT[part]
         and not (part == "tileir" and path.name == "__init__.py" and path.parent.name == "tileir")
     ]
     assert not wrong

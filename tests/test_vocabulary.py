@@ -14,6 +14,8 @@ def test_private_words_do_not_return():
 
 
 def test_private_words_do_not_return_to_the_tests():
+    uses = [vocabulary.line_of(use) for use in vocabulary.uses_in_tests()]
+    assert not uses, "use the terms of the field"
     assert not list(vocabulary.lines_of_tests()), "use the terms of the field"
     for line in ("test_x_beside_y", "# behind it", "it was unnoticed", "Seed 003"):
         assert vocabulary.NOT_IN_TESTS.search(line), line
@@ -76,6 +78,13 @@ def test_entries_of_the_allow_list_have_a_reason_and_are_used():
             used |= {entry for entry in vocabulary.ALLOWED if vocabulary.allows(entry, use)}
     assert used == set(vocabulary.ALLOWED)
     assert all(entry.reason for entry in vocabulary.ALLOWED)
+
+
+def test_entries_of_the_allow_list_of_the_tests_have_a_reason_and_are_used():
+    uses = {use for path in vocabulary.test_files() for use in vocabulary.uses_in(path)}
+    for entry in vocabulary.ALLOWED_IN_TESTS:
+        assert entry.reason
+        assert any(vocabulary.allows(entry, use) for use in uses), entry
 
 
 def test_docstrings_state_rules_as_sentences():

@@ -103,8 +103,8 @@ def test_every_file_of_the_folders_is_in_the_wheel(wheel):
         for path in (ROOT / part).rglob("*")
         if path.suffix in SHIPPED
     }
-    found = {name for name in wheel.namelist() if ".dist-info/" not in name}
-    assert found == expected
+    names = {name for name in wheel.namelist() if ".dist-info/" not in name}
+    assert names == expected
 
 
 def test_every_package_folder_says_that_it_is_one():

@@ -198,6 +198,46 @@ ALLOWED = (
 )
 
 
+ALLOWED_IN_TESTS = (
+    Allowed("agree", "*", "agree", "executors agree: two of them give the same results"),
+    Allowed("sum", "*", "sum", "totals of numbers"),
+    Allowed("sums", "*", "(?i)sums", "totals of numbers"),
+    Allowed("early", "*", "early", "early returns and exits"),
+    Allowed("again", "*", "_again_|_again$", "code that is generated, assembled or run again"),
+    Allowed("given", "*", "^given$", "the decorator of Hypothesis"),
+    Allowed("participle", "*", "_?[a-z]+", "helpers that are named after the value they return"),
+    Allowed("home", "*", "HOME", "a variable of the environment"),
+    Allowed("holds", "*", "holds", "names of values and of variables that are truth values"),
+    Allowed("product", "*", "[%@]", "names of functions and values of IR"),
+    Allowed("factor", "*", "[%@]", "names of values of IR"),
+    Allowed("round", "*", "[%@]", "names of functions of IR"),
+    Allowed("slot", "*", "[%@]", "names of values of IR"),
+    Allowed("turn", "*", "[%@]", "names of values of IR"),
+    Allowed("held", "*", "[%@]", "names of values of IR"),
+    Allowed(
+        "round",
+        "*",
+        r"(?i)rounds?([;.]|_as_|_fraction|_left_)|rounds_\w*once|`mode` rounds",
+        "rounding of numbers",
+    ),
+    Allowed("round", "*", "Folding literals rounds|would round|that rounds", "rounding of numbers"),
+    Allowed("round", "*", "(?i)philox|rounds on words|10 rounds", "rounds of the generator Philox"),
+    Allowed("round", "*", "_rounds_(to|additions)_|as the kernels round", "rounding of numbers"),
+    Allowed("round", "*", "^round_f32_to_tf32$", "a field of Triton's descriptors"),
+    Allowed("product", "*/test_layout_*.py", ".", "the algebra of layouts"),
+    Allowed("product", "*", "cartesian_products", "products of sets"),
+    Allowed("product", "tests/backend/figures/*.py", "^products?,?$", "keys of recorded figures"),
+    Allowed("factor", "tests/backend/figures/*.py", "^factor$", "a key of recorded figures"),
+    Allowed("factor", "tests/frontends/decoupled/*.py", "factor$", "splits of `map`"),
+    Allowed("factor", "tests/frontends/te/*.py", "^factor$", "an argument of TVM's split"),
+    Allowed("slot", "tests/interp/test_closures.py", ".", "slots of a frame of the interpreter"),
+    Allowed("across", "*", "^ACROSS_WARPS$", "reductions across lanes and warps"),
+    Allowed("apart", "*", "a_stride_apart", "a distance"),
+    Allowed("turn", "*", "^Turn additions", "English"),
+)
+"""Uses in the tests; those of `ALLOWED` are allowed there too."""
+
+
 NOT_IN_TESTS = re.compile(
     r"(?i)(?<![a-z])(anew|behind|beside|crew|nobody|(?:un)?noticed|seed[ _]00\d)(?![a-z])"
 )
@@ -339,13 +379,18 @@ def all_uses_in(path: Path) -> tuple[Use, ...]:
 
 
 def lines_of_tests() -> Iterator[str]:
-    """Lines of the tests that have a word of `NOT_IN_TESTS`, with their places; the lists of words
-    and their own tests are left out."""
+    """Lines of the tests that have a word of `NOT_IN_TESTS`, with their places."""
+    for path in test_files():
+        for number, line in enumerate(path.read_text().split("\n"), 1):
+            if NOT_IN_TESTS.search(line):
+                yield f"{path.relative_to(ROOT)}:{number}: {line.strip()}"
+
+
+def test_files() -> Iterator[Path]:
+    """The Python files of the tests without the lists of words and their own tests."""
     for path in sorted((ROOT / "tests").rglob("*.py")):
         if path.name not in ("vocabulary.py", "test_vocabulary.py"):
-            for number, line in enumerate(path.read_text().split("\n"), 1):
-                if NOT_IN_TESTS.search(line):
-                    yield f"{path.relative_to(ROOT)}:{number}: {line.strip()}"
+            yield path
 
 
 def allows(entry: Allowed, use: Use) -> bool:
@@ -369,10 +414,18 @@ def uses() -> Iterator[Use]:
     return (use for path in files() for use in uses_in(path))
 
 
+def uses_in_tests() -> Iterator[Use]:
+    """Private words in the tests, without the allowed uses."""
+    for path in test_files():
+        for use in uses_in(path):
+            if not any(allows(entry, use) for entry in ALLOWED_IN_TESTS):
+                yield use
+
+
 def line_of(use: Use) -> str:
     """A use, and the term of the field."""
     return f"{use.path}:{use.line}: {use.word}: {WORDS[use.word].instead}: {use.text}"
 
 
 if __name__ == "__main__":
-    print(*map(line_of, uses()), sep="\n")
+    print(*map(line_of, (*uses(), *uses_in_tests())), sep="\n")

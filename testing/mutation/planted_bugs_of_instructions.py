@@ -25,7 +25,7 @@ _REDUX = (
 )
 _ORDER = ("tests/backend/test_memory_order.py",)
 _RACES = (
-    "tests/interp/test_races.py::test_accesses_of_two_epochs_are_told_apart",
+    "tests/interp/test_races.py::test_accesses_of_two_epochs_are_distinguished",
     "tests/interp/test_races.py::test_reads_of_what_is_never_written_do_not_pile_up",
 )
 _INSTANCES = (

@@ -29,21 +29,21 @@ class Program:
         self.depth = 0
 
     def pick(self, fits: Callable[[Value], bool]) -> Value | None:
-        found = [v for v in self.scope if fits(v)]
+        values = [v for v in self.scope if fits(v)]
         return (
-            self.random.choice(found[-12:] if self.random.random() < 0.8 else found)
-            if found
+            self.random.choice(values[-12:] if self.random.random() < 0.8 else values)
+            if values
             else None
         )
 
     def of_type(self, type: Type) -> Operand:
         """A value or, now and then, a literal of `type`."""
         element: Any = element_of(type)
-        found = self.pick(lambda v: v.type is type)
-        if found is not None and self.random.random() < 0.75:
-            return found
+        value = self.pick(lambda v: v.type is type)
+        if value is not None and self.random.random() < 0.75:
+            return value
         if isinstance(element, Pointer):
-            return found if found is not None else constant(type, 1 << 12)
+            return value if value is not None else constant(type, 1 << 12)
         if element is I1:
             return constant(type, self.random.random() < 0.5)
         half = 1 << (element.bits - 1)
@@ -51,10 +51,10 @@ class Program:
         return constant(type, max(-half, min(number, half - 1)))
 
     def emit(self, mnemonic: str, *operands: Any, **attributes: Any) -> Value:
-        made = CLASSES[mnemonic](*operands, **attributes)
-        self.ops.append(made)
-        self.scope.extend(made.results)
-        return made.results[0]
+        op = CLASSES[mnemonic](*operands, **attributes)
+        self.ops.append(op)
+        self.scope.extend(op.results)
+        return op.results[0]
 
     def close(self, label: str, terminator: Op, parameters: Sequence[Value] = ()) -> None:
         self.blocks[label] = Block(label, tuple(parameters), (*self.ops, terminator))

@@ -20,10 +20,10 @@ def kernel(body: str, ending: str = "  ret\n") -> Function:
 
 
 def named(function: Function, name: str) -> Value:
-    found = [p.value for p in function.parameters]
+    values = [p.value for p in function.parameters]
     for block in function.blocks.values():
-        found += [*block.parameters, *(v for op in block.ops for v in op.results)]
-    return next(v for v in found if v.name == name)
+        values += [*block.parameters, *(v for op in block.ops for v in op.results)]
+    return next(v for v in values if v.name == name)
 
 
 LOOP = """  br head
@@ -38,7 +38,7 @@ head:
   cond_br %t, head, out
 out:
 """
-"""A counter, a pointer and a number carried round; `{step}` and `{next}` to be filled in."""
+"""A counter, a pointer and a number carried by a loop; `{step}` and `{next}` to be filled in."""
 
 GRID = """  %n64 = mul i32 %m, 64
   %rows = make_range i32<4> {start = 0}

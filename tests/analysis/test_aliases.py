@@ -48,7 +48,7 @@ def test_what_changes_memory_without_promises(line: str, changes: bool) -> None:
 
 
 @pytest.mark.parametrize("promised", ["a", "b"])
-def test_parameters_of_which_one_is_noalias_are_apart(promised: str) -> None:
+def test_parameters_of_which_one_is_noalias_are_disjoint(promised: str) -> None:
     promises = {promised: " noalias"}
     assert not may_change("store %b, 1.0", **promises)
     assert may_change("store %a, 1.0", **promises)

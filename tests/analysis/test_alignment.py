@@ -35,8 +35,8 @@ FEW = OFFSETS + "  %d, _ = icmp (i1<64>, i1<64>) %r, 24 {predicate = slt}\n"
 
 def compared(word: str, lhs: str, rhs: str, bound: str, before: str = OFFSETS) -> str:
     """`%v`: the offsets `%o` against `%t`, a splat of `bound`."""
-    made = f"  %t = splat i32<64> {bound}\n  %v, _ = icmp (i1<64>, i1<64>) {lhs}, {rhs} "
-    return before + made + f"{{predicate = {word}}}"
+    text = f"  %t = splat i32<64> {bound}\n  %v, _ = icmp (i1<64>, i1<64>) {lhs}, {rhs} "
+    return before + text + f"{{predicate = {word}}}"
 
 
 ALIGNMENTS: list[tuple[str, tuple[int, int, int]]] = [
@@ -197,8 +197,8 @@ ALIGNMENTS: list[tuple[str, tuple[int, int, int]]] = [
 
 @for_each(("body", "expected"), ALIGNMENTS)
 def test_alignment_of_rows(body: str, expected: tuple[int, int, int]) -> None:
-    found = aligned(body + "\n")
-    assert (found.multiple[0], found.contiguity[0], found.constancy[0]) == expected
+    alignment = aligned(body + "\n")
+    assert (alignment.multiple[0], alignment.contiguity[0], alignment.constancy[0]) == expected
 
 
 @for_each(
@@ -239,22 +239,26 @@ def test_alignment_of_rows(body: str, expected: tuple[int, int, int]) -> None:
     ],
 )
 def test_alignment_of_grids(body: str, multiple: Any, contiguity: Any, constancy: Any) -> None:
-    found = aligned(GRID + body)
-    assert (found.multiple, found.contiguity, found.constancy) == (multiple, contiguity, constancy)
+    alignment = aligned(GRID + body)
+    assert (alignment.multiple, alignment.contiguity, alignment.constancy) == (
+        multiple,
+        contiguity,
+        constancy,
+    )
 
 
 def test_loops_are_solved_to_a_fixpoint() -> None:
     function = kernel(LOOP.format(step=8, next="%s"))
     facts = alignment(function)
-    found = {name: facts.of(named(function, name)).multiple for name in "ijpqsv"}
-    assert found == {"i": (8,), "j": (8,), "p": (16,), "q": (16,), "s": (4,), "v": (4,)}
+    by_name = {name: facts.of(named(function, name)).multiple for name in "ijpqsv"}
+    assert by_name == {"i": (8,), "j": (8,), "p": (16,), "q": (16,), "s": (4,), "v": (4,)}
 
 
 def test_a_back_edge_takes_what_the_entry_promised() -> None:
     function = kernel(LOOP.format(step=6, next="%j"))
     facts = alignment(function)
-    found = {name: facts.of(named(function, name)).multiple for name in "ijpqsv"}
-    assert found == {"i": (2,), "j": (2,), "p": (8,), "q": (8,), "s": (2,), "v": (2,)}
+    by_name = {name: facts.of(named(function, name)).multiple for name in "ijpqsv"}
+    assert by_name == {"i": (2,), "j": (2,), "p": (8,), "q": (8,), "s": (2,), "v": (2,)}
 
 
 def test_a_layout_changes_no_element() -> None:

@@ -59,23 +59,25 @@ def test_preorder_puts_dominators_first_and_subtrees_together(function: Function
 @given(graphs())
 def test_frontiers_are_where_dominance_ends(function: Function) -> None:
     tree, graph_ = dominance(function), cfg(function)
-    for above, found in frontiers(function).items():
+    for above, frontier in frontiers(function).items():
         expected = {
             b for b in graph_.order
             if any(tree.dominates(above, p) for p in graph_.predecessors[b])
             and not tree.strictly_dominates(above, b)
         }  # fmt: skip
-        assert found == expected
+        assert frontier == expected
 
 
 def naive_post_dominators(function: Function) -> dict[str, set[str]]:
     """By paths to any block without successors; every block must reach one."""
     labels = cfg(function).order
     ends = {b for b in labels if not cfg(function).successors[b]}
-    found: dict[str, set[str]] = {}
+    by_below: dict[str, set[str]] = {}
     for below in labels:
-        found[below] = {a for a in labels if a == below or not reachable(function, below, a) & ends}
-    return found
+        by_below[below] = {
+            a for a in labels if a == below or not reachable(function, below, a) & ends
+        }
+    return by_below
 
 
 @settings(max_examples=150, deadline=None)
@@ -99,10 +101,10 @@ def test_a_loop_that_never_ends_still_has_post_dominators() -> None:
 @settings(max_examples=150, deadline=None)
 @given(graphs())
 def test_loops_are_the_cycles_through_dominating_headers(function: Function) -> None:
-    tree, graph_, found = dominance(function), cfg(function), loops(function)
+    tree, graph_, result = dominance(function), cfg(function), loops(function)
     back = {(a, b) for a in graph_.order for b in graph_.successors[a] if tree.dominates(b, a)}
-    assert set(found.by_header) == {header for _, header in back}
-    for header, loop in found.by_header.items():
+    assert set(result.by_header) == {header for _, header in back}
+    for header, loop in result.by_header.items():
         assert set(loop.latches) == {a for a, b in back if b == header}
         assert loop.blocks == {header} | {
             b for b in graph_.order
@@ -110,7 +112,7 @@ def test_loops_are_the_cycles_through_dominating_headers(function: Function) -> 
             if b == latch or latch in (reachable(function, b, header) if b != header else ())
         }  # fmt: skip
         assert set(loop.exits) == crossing(function, loop.blocks)
-        _check_nest(found.by_header, header)
+        _check_nest(result.by_header, header)
 
 
 def crossing(function: Function, blocks: Iterable[str]) -> set[tuple[str, str]]:
@@ -127,14 +129,14 @@ def _check_nest(by_header: object, header: str) -> None:
 
 
 def test_a_preheader_leads_nowhere_else() -> None:
-    found = loops(graph([[1], [1, 2], []])).by_header["b1"]
-    assert (found.preheader, found.latch, found.exits) == ("b0", "b1", (("b1", "b2"),))
+    loop_info = loops(graph([[1], [1, 2], []])).by_header["b1"]
+    assert (loop_info.preheader, loop_info.latch, loop_info.exits) == ("b0", "b1", (("b1", "b2"),))
     assert loops(graph([[1, 2], [1, 2], []])).by_header["b1"].preheader is None
 
 
 def test_a_cycle_with_two_entries_is_no_loop() -> None:
-    found = loops(graph([[1, 2], [2], [1]]))
-    assert found.irreducible and not found.by_header
+    loop_info = loops(graph([[1, 2], [2], [1]]))
+    assert loop_info.irreducible and not loop_info.by_header
 
 
 def test_facts_are_computed_once_and_die_with_their_function() -> None:

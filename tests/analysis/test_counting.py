@@ -34,10 +34,10 @@ RELATIONS = {
 
 def counted(start: int, step: int, relation: str, bound: int) -> list[int]:
     """What `%i` is, the last one ending the loop."""
-    found = [start]
-    while RELATIONS[relation](found[-1], bound) and len(found) < 1000:
-        found.append(found[-1] + step)
-    return found
+    numbers = [start]
+    while RELATIONS[relation](numbers[-1], bound) and len(numbers) < 1000:
+        numbers.append(numbers[-1] + step)
+    return numbers
 
 
 def looped(**numbers: object) -> tuple[Function, tuple[int, int], tuple[int, int]]:
@@ -114,14 +114,14 @@ out:
 
 @pytest.mark.parametrize("relation", ["slt", "sle", "sgt", "sge"])
 def test_a_counter_that_may_pause_comes_to_rest_at_the_bound(relation: str) -> None:
-    """What is carried round unchanged keeps a range as wide as it ever was."""
+    """What is carried by a loop unchanged keeps a range as wide as it ever was."""
     step = 1 if relation[1] == "l" else -1
     for start, count in itertools.product((-50, 0, 7), (1, 2, 3, 4, 5, 6, 20, 90)):
         bound = start + step * count
         function = kernel(PAUSING.format(start=start, step=step, relation=relation, bound=bound))
         numbers = counted(start, step, relation, bound)
-        found = ranges(function).of(named(function, "i"))
-        assert found == (min(numbers), max(numbers)), (start, bound)
+        result = ranges(function).of(named(function, "i"))
+        assert result == (min(numbers), max(numbers)), (start, bound)
 
 
 def test_at_most_so_many_walks_are_sharper() -> None:
@@ -130,9 +130,9 @@ def test_at_most_so_many_walks_are_sharper() -> None:
     for most in (1, 2, 5):
         walks: list[int] = []
 
-        def more(value: Value, old: int | None, seen: object, made: list[int] = walks) -> int:
-            made.append((old or 0) + 1)
-            return made[-1]
+        def more(value: Value, old: int | None, seen: object, results: list[int] = walks) -> int:
+            results.append((old or 0) + 1)
+            return results[-1]
 
         facts = forward_values(
             function, facts={p.value: 0 for p in function.parameters}, literal=lambda _: 0,
@@ -143,7 +143,7 @@ def test_at_most_so_many_walks_are_sharper() -> None:
 
 
 @pytest.mark.parametrize("bounded", ["", "i", "j"])
-def test_loops_are_walked_again_where_a_fact_changed(bounded: str) -> None:
+def test_loops_are_revisited_where_a_fact_changed(bounded: str) -> None:
     """Facts flow forward: only between the first loop and the last is an op looked at again, and
     there only if a fact that it reads is another one, or is refined."""
     text = LOOP.format(start=0, step=1, relation="slt", bound=9)
@@ -167,10 +167,10 @@ def test_loops_are_walked_again_where_a_fact_changed(bounded: str) -> None:
     )  # fmt: skip
     # The counter is 0, 1, 2 and 3, and then stays: %t and %v read it, and %j reads %v, which is 2
     # from the third walk on.
-    again = {"t": 4, "v": 4, "j": 3, "u": 1, "w": 1, "z": 1}
+    visits = {"t": 4, "v": 4, "j": 3, "u": 1, "w": 1, "z": 1}
     if bounded == "i":
-        again |= {"t": 5, "v": 5}
-    assert {name: seen[name] for name in again} == again
+        visits |= {"t": 5, "v": 5}
+    assert {name: seen[name] for name in visits} == visits
 
 
 def test_a_condition_that_is_joined_with_itself_is_looked_at_once() -> None:

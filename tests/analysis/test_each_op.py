@@ -28,8 +28,8 @@ class PoolProgram(Program):
     pool: tuple[Value, ...] = ()
 
     def pick(self, fits: Callable[[Value], bool]) -> Value | None:
-        found = [v for v in self.pool or self.scope if fits(v)]
-        return self.random.choice(found) if found else None
+        values = [v for v in self.pool or self.scope if fits(v)]
+        return self.random.choice(values) if values else None
 
 
 def _fill_pool(p: PoolProgram) -> None:

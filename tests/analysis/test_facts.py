@@ -23,17 +23,17 @@ from tileir.ir import Function
 
 @pytest.mark.parametrize("fact", [None, 0, "a fact"])
 def test_a_fact_is_computed_once(fact: object) -> None:
-    asked: list[Function] = []
+    computed_for: list[Function] = []
 
     @memoize
     def analysis(function: Function) -> object:
-        asked.append(function)
+        computed_for.append(function)
         return fact
 
     functions = [kernel("  %v = add i32 %pid, 1\n") for _ in range(2)]
     for function in functions * 2:
         assert analysis(function) == fact
-    assert asked == functions
+    assert computed_for == functions
 
 
 # Ranges ------------------------------------------------------------------------------------------
@@ -180,26 +180,26 @@ out:
 
 
 def the_loop(function: Function) -> Loop:
-    (found,) = loops(function).by_header.values()
-    return found
+    (loop,) = loops(function).by_header.values()
+    return loop
 
 
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize("relation", ["slt", "sle", "sgt", "sge", "ne", "ult"])
 @pytest.mark.parametrize("step", [1, 3, -2, 50, 0])
 def test_trip_counts_are_what_running_gives(relation: str, step: int) -> None:
-    known = 0
+    counted = 0
     for start in (0, 1, -5, 120):
         for bound in (0, 7, 10, -9, 127):
             numbers = {"start": start, "step": step, "relation": relation, "bound": bound}
             for text, tested in ((HEADED, ""), (LATCHED, "%i"), (LATCHED, "%j")):
                 function = kernel(text.format(**numbers, tested=tested))
-                found = trip_count(function, the_loop(function))
-                assert found is not None
+                count = trip_count(function, the_loop(function))
+                assert count is not None
                 expected = simulate(**numbers, first=not tested, ahead=tested == "%j")
-                assert found.count in (None, expected), (numbers, tested)
-                known += found.count is not None
-    assert known > 10 or step not in (1, 3)
+                assert count.count in (None, expected), (numbers, tested)
+                counted += count.count is not None
+    assert counted > 10 or step not in (1, 3)
 
 
 def test_induction_variables_and_symbolic_trip_counts() -> None:
@@ -215,10 +215,10 @@ def test_induction_variables_and_symbolic_trip_counts() -> None:
         "i", named(function, "m"), named(function, "n"), True,
     )  # fmt: skip
     assert second.update.mnemonic == "getelementptr" and second.stride is None
-    found = trip_count(function, loop)
-    assert found is not None and (found.of.value, found.relation) == (first.value, "sgt")
-    assert (found.bound, found.count) == (named(function, "n"), None)
-    assert found.tested_first and not found.ahead
+    count = trip_count(function, loop)
+    assert count is not None and (count.of.value, count.relation) == (first.value, "sgt")
+    assert (count.bound, count.count) == (named(function, "n"), None)
+    assert count.tested_first and not count.ahead
 
 
 def test_a_loop_with_two_exits_has_no_trip_count() -> None:
@@ -249,10 +249,10 @@ def test_addresses_and_masks_of_a_matrix() -> None:
     forms = affine(function)
     m, n = symbol(named(function, "m")), symbol(named(function, "n"))
     pid, row, column = symbol(ProgramIndex(0)), symbol(Lane(0)), symbol(Lane(1))
-    found = forms.of(named(function, "v"))
-    assert found is not None and found.base is named(function, "x")
-    assert found.offset == pid * m * number(4) + row * m + column
-    assert found.stride(0) == m and found.stride(1) == number(1)
+    form = forms.of(named(function, "v"))
+    assert form is not None and form.base is named(function, "x")
+    assert form.offset == pid * m * number(4) + row * m + column
+    assert form.stride(0) == m and form.stride(1) == number(1)
     bounds = forms.bounds(named(function, "mask"))
     assert bounds is not None and [b.relation for b in bounds] == ["slt", "slt"]
     assert [b.left.offset for b in bounds] == [pid * number(4) + row, column]
@@ -269,19 +269,19 @@ def test_movements_of_tiles_move_lanes() -> None:
     )
     forms = affine(function)
     for name, (row, column) in {"o": (0, 1), "t": (1, 0), "e": (2, 0), "u": (0, 1)}.items():
-        found = forms.of(named(function, name))
-        assert found is not None, name
-        assert found.offset == symbol(Lane(row)) * number(32) + symbol(Lane(column)), name
+        form = forms.of(named(function, name))
+        assert form is not None, name
+        assert form.offset == symbol(Lane(row)) * number(32) + symbol(Lane(column)), name
     (bound,) = forms.bounds(named(function, "in")) or ()
     assert bound.left.offset == symbol(Lane(1)) * number(32) + symbol(Lane(0))
 
 
 def test_pointers_that_move_with_a_loop() -> None:
     function = kernel(LOOP.format(step=8, next="%s"))
-    found = affine(function).of(named(function, "p"))
-    assert found is not None and found.base is named(function, "x")
-    assert found.offset == symbol(Iteration("head")) * number(8)
-    assert not found.assuming
+    form = affine(function).of(named(function, "p"))
+    assert form is not None and form.base is named(function, "x")
+    assert form.offset == symbol(Iteration("head")) * number(8)
+    assert not form.assuming
 
 
 def test_casts_that_change_numbers_are_not_affine_or_say_so() -> None:
@@ -290,9 +290,9 @@ def test_casts_that_change_numbers_are_not_affine_or_say_so() -> None:
         "  %t = trunc i16<64> %o\n  %u = zext i64<64> %r\n  %w = trunc i8<64> %r\n"
     )
     forms = affine(function)
-    found = {name: forms.of(named(function, name)) for name in "oztuw"}
-    assert found["z"] is None
-    assumed = {n: {op.mnemonic for op in f.assuming} for n, f in found.items() if f is not None}
+    by_name = {name: forms.of(named(function, name)) for name in "oztuw"}
+    assert by_name["z"] is None
+    assumed = {n: {op.mnemonic for op in f.assuming} for n, f in by_name.items() if f is not None}
     assert assumed == {"o": {"add"}, "t": {"add", "trunc"}, "u": set(), "w": set()}
 
 
@@ -349,14 +349,14 @@ def test_a_call_may_do_anything_with_a_pointer() -> None:
     assert effects(function).of(named(function, "y")) == PointerAccess()
 
 
-def test_uses_and_homes() -> None:
+def test_uses_and_defining_blocks() -> None:
     function = kernel(
         "  %a = add i32 %m, %m\n  br b\nb:\n  %p = phi i32 [%a, entry]\n  @%c %q = add i32 %p, 1\n"
     )
     readers = {v.name: [op.mnemonic for op in ops] for v, ops in uses(function).items()}
     assert readers == {"m": ["add", "add"], "a": ["br"], "p": ["add"], "c": ["add"]}
-    found = defining_blocks(function)
-    assert (found[named(function, "m")], found[named(function, "p")]) == ("entry", "b")
+    blocks = defining_blocks(function)
+    assert (blocks[named(function, "m")], blocks[named(function, "p")]) == ("entry", "b")
 
 
 def test_liveness_follows_edges_and_loops() -> None:

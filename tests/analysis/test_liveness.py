@@ -17,12 +17,12 @@ def reads_first(block: Block, value: Value) -> bool:
 
 def alive_on_entry(function: Function, label: str, value: Value) -> bool:
     """Whether a path from the head of `label` reads `value` without passing its definition."""
-    home = defining_blocks(function)[value]
+    block = defining_blocks(function)[value]
     parameter = any(p.value is value for p in function.parameters)
     seen, stack = {label}, [label]
     while stack:
         here = stack.pop()
-        if here == home and not (parameter and here == function.entry.label):
+        if here == block and not (parameter and here == function.entry.label):
             continue
         if reads_first(function.blocks[here], value):
             return True
@@ -52,12 +52,12 @@ def test_liveness_is_what_its_definition_says(seed: int) -> None:
 @for_each("seed", range(0, 60, 7))
 def test_uses_and_definitions_agree_with_a_count(seed: int) -> None:
     function = program(seed)
-    found, origin = uses(function), definitions(function)
+    result, origin = uses(function), definitions(function)
     for op in function.ops:
         assert all(origin[v] is op for v in op.results)
         for operand in op.operands:
             if isinstance(operand, Value):
-                assert found[operand].count(op) == op.operands.count(operand)
-    assert sum(map(len, found.values())) == sum(
+                assert result[operand].count(op) == op.operands.count(operand)
+    assert sum(map(len, result.values())) == sum(
         isinstance(v, Value) for op in function.ops for v in op.operands
     )

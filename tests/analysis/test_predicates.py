@@ -88,11 +88,11 @@ _MIRROR = str.maketrans("<>", "><")
 def test_relations_of_floats_hold_for_outcomes() -> None:
     """Whatever is said to follow does, for each relation, its complement, and swapped operands."""
     lines, outcomes = list[str](), dict[str, set[str]]()
-    for word, held in FLOATS.items():
+    for word, relation in FLOATS.items():
         for swapped in (False, True):
             name, sides = f"{word}{'_s' * swapped}", ("%w, %u" if swapped else "%u, %w")
             lines.append(f"  %{name}, %not_{name} = fcmp (i1, i1) {sides} {{predicate = {word}}}\n")
-            outcomes[name] = set(held.translate(_MIRROR) if swapped else held)
+            outcomes[name] = set(relation.translate(_MIRROR) if swapped else relation)
             outcomes[f"not_{name}"] = set("<=>?") - outcomes[name]
     loads = "  %u = load f32 %x\n  %w = load f32 %x\n"
     function = kernel(loads + "".join(lines))

@@ -35,7 +35,7 @@ CASES: list[tuple[str, dict[str, Any], str]] = [
 ]  # fmt: skip
 
 
-def made(mnemonic: str, count: tuple[int, int], attributes: dict[str, Any]) -> Op:
+def op_of_ranges(mnemonic: str, count: tuple[int, int], attributes: dict[str, Any]) -> Op:
     cls = lookup(mnemonic)
     assert cls is not None
     unary = mnemonic in ("neg", "iabs", "ctpop", "clz")
@@ -50,11 +50,11 @@ def computed(op: Op, ranges: list[Range]) -> tuple[list[int], list[int]] | None:
     grids = np.meshgrid(*axes, indexing="ij") if len(axes) > 1 else [axes[0][:, None]]
     operands = [Tensor(np.ascontiguousarray(g.astype(np.int8))) for g in grids]
     try:
-        found = op.evaluate(Machine(), *operands)
+        result = op.evaluate(Machine(), *operands)
     except TileirError:
         return None
-    defined = np.ones(found.data.shape, bool) if found.undef is None else ~found.undef
-    numbers = [int(n) for n in found.data[defined].ravel()]
+    defined = np.ones(result.data.shape, bool) if result.undef is None else ~result.undef
+    numbers = [int(n) for n in result.data[defined].ravel()]
     wide = [g.astype(int) for g in grids]
     true = {
         "add": lambda: wide[0] + wide[1], "sub": lambda: wide[0] - wide[1],
@@ -82,11 +82,11 @@ def test_rule(mnemonic: str, attributes: dict[str, Any], quality: str) -> None:
         unary = mnemonic in ("neg", "iabs", "ctpop", "clz")
         ranges = [some_range(r, mnemonic, i) for i in range(1 if unary else 2)]
         shape = tuple(high - low + 1 for low, high in (*ranges, (0, 0))[:2])
-        op = made(mnemonic, (shape[0], shape[1]), attributes)
-        found = computed(op, ranges)
-        if found is None or not found[0]:
+        op = op_of_ranges(mnemonic, (shape[0], shape[1]), attributes)
+        result = computed(op, ranges)
+        if result is None or not result[0]:
             continue
-        numbers, true = found
+        numbers, true = result
         exact = set[Op]()
         ((low, high),) = RULES[mnemonic](op, ranges, exact)  # type: ignore[misc]
         where = (ranges, low, high)
@@ -126,7 +126,7 @@ def test_rule(mnemonic: str, attributes: dict[str, Any], quality: str) -> None:
 def test_divisions_lose_nothing(
     mnemonic: str, attributes: dict[str, Any], ranges: list[Range], expected: Range
 ) -> None:
-    op = made(mnemonic, (1, 1), attributes)
+    op = op_of_ranges(mnemonic, (1, 1), attributes)
     assert RULES[mnemonic](op, ranges, set()) == (expected,)
 
 
@@ -144,9 +144,9 @@ def test_casts(mnemonic: str) -> None:
         assert cls is not None
         op = cls(Value(Tile(old, (count,))), Tile(new, (count,)))
         dtype = np.int16 if narrow else np.int8
-        found = op.evaluate(Machine(), Tensor(np.arange(low, high + 1).astype(dtype))).data
+        result = op.evaluate(Machine(), Tensor(np.arange(low, high + 1).astype(dtype))).data
         ((least, greatest),) = RULES[mnemonic](op, [(low, high)], set())  # type: ignore[misc]
-        assert full(new)[0] <= least <= found.min() and found.max() <= greatest <= full(new)[1]
+        assert full(new)[0] <= least <= result.min() and result.max() <= greatest <= full(new)[1]
         if mnemonic == "sext" or (low >= 0 and high <= 127):
             assert (least, greatest) == (low, high)
 

@@ -21,12 +21,12 @@ def kernel(body: str) -> Function:
 
 def shown(function: Function) -> list[str]:
     """Of every op of the body the buffers needed, and after a stroke those copied to."""
-    found = alive(function)
+    liveness = alive(function)
     first = HEAD.partition("entry:\n")[2].count("\n")
     return [
-        " ".join(sorted(v.name or "" for v in found.needed[op]))
+        " ".join(sorted(v.name or "" for v in liveness.needed[op]))
         + "|"
-        + " ".join(sorted(v.name or "" for v in found.copying[op]))
+        + " ".join(sorted(v.name or "" for v in liveness.copying[op]))
         for op in list(function.ops)[first:]
     ]
 
@@ -194,13 +194,13 @@ def test_buffers_alive(name: str) -> None:
 
 def test_ops_that_stand_nowhere_have_neither() -> None:
     function = kernel(f"  %b = {ALLOT}\n  gpu.local_store %vr, %b, 0\n  ret")
-    found = alive(function)
+    liveness = alive(function)
     other = next(op for op in kernel("  %n1 = add i32 %n, 1\n  ret").ops)
     store = list(function.ops)[-2]
-    assert not found.at(other) and accessed_buffers(store) == found.at(store)
+    assert not liveness.at(other) and accessed_buffers(store) == liveness.at(store)
     assert not accessed_buffers(other)
 
 
 def test_without_buffers_nothing_is_alive() -> None:
-    found = alive(kernel("  gpu.async_commit\n  ret"))
-    assert not found.needed and not found.copying
+    liveness = alive(kernel("  gpu.async_commit\n  ret"))
+    assert not liveness.needed and not liveness.copying

@@ -23,7 +23,7 @@ entry:
 
 
 @pytest.mark.parametrize(
-    ("x", "y", "told"),
+    ("x", "y", "stated"),
     [
         ("readonly noalias", "", True),
         ("readonly", "noalias", True),
@@ -32,8 +32,8 @@ entry:
         ("noalias", "noalias", False),
     ],
 )
-def test_what_is_alone_or_never_written(x, y, told):
+def test_what_is_alone_or_never_written(x, y, stated):
     module = parse(TEXT.format(x=x, y=y))
     kernel = module.kernel()
-    assert unwritten(kernel) == (frozenset({kernel.parameters[0].value} if told else ()))
-    assert ("ld.global.nc" in compiled(module).ptx) == (told or (x, y) == ("noalias", "noalias"))
+    assert unwritten(kernel) == (frozenset({kernel.parameters[0].value} if stated else ()))
+    assert ("ld.global.nc" in compiled(module).ptx) == (stated or (x, y) == ("noalias", "noalias"))

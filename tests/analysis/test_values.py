@@ -33,19 +33,19 @@ def runs(seed: int) -> tuple[Function, list[Trace]]:
 
 
 def _arguments(function: Function, r: random.Random) -> tuple[list[int], list[int]]:
-    found: list[int] = []
+    arguments: list[int] = []
     for parameter in function.parameters:
         element: Any = parameter.type
         promise = parameter.attributes
         if isinstance(element, Pointer):
             unit = promise.aligned or 1
-            found.append((1 << 40) // unit * unit + unit * r.randrange(9))
+            arguments.append((1 << 40) // unit * unit + unit * r.randrange(9))
             continue
         unit = promise.multiple_of or 1
         half = 1 << (element.bits - 1)
         number = r.choice((0, 1, 5, 7, 48, 100, half - 1, -half, -3, r.randrange(-half, half)))
-        found.append(min(max(number // unit * unit, -half // unit * unit + unit), half - 1))
-    return found, [r.choice((0, 1, 3, 1000, (1 << 31) - 2)) for _ in range(3)]
+        arguments.append(min(max(number // unit * unit, -half // unit * unit + unit), half - 1))
+    return arguments, [r.choice((0, 1, 3, 1000, (1 << 31) - 2)) for _ in range(3)]
 
 
 @pytest.mark.sampled(7)
@@ -62,12 +62,12 @@ def test_facts_hold(seed: int) -> None:
 @for_each("seed", SEEDS)
 def test_ranges_of_some_values_are_those_of_all(seed: int) -> None:
     function = program(seed)
-    known, chosen = ranges(function), random.Random(seed)
-    for value in chosen.sample(sorted(known.facts, key=str), min(4, len(known.facts))):
-        found = ranges_of(function, value)
-        assert found.of(value) == known.of(value)
-        assert all(found.at(value, n) == known.at(value, n) for n in function.blocks)
-        assert found.exact <= known.exact
+    facts, chosen = ranges(function), random.Random(seed)
+    for value in chosen.sample(sorted(facts.facts, key=str), min(4, len(facts.facts))):
+        result = ranges_of(function, value)
+        assert result.of(value) == facts.of(value)
+        assert all(result.at(value, n) == facts.at(value, n) for n in function.blocks)
+        assert result.exact <= facts.exact
 
 
 def check_alignment(fact: Alignment, event: Event) -> None:
@@ -75,8 +75,8 @@ def check_alignment(fact: Alignment, event: Event) -> None:
     data, defined = event.data.reshape(shape), event.defined.reshape(shape)
     for axis in range(len(shape)):
         lines = np.moveaxis(data, axis, -1).reshape(-1, shape[axis])
-        known = np.moveaxis(defined, axis, -1).reshape(-1, shape[axis])
-        for line, there in zip(lines, known, strict=True):
+        defined_rows = np.moveaxis(defined, axis, -1).reshape(-1, shape[axis])
+        for line, there in zip(lines, defined_rows, strict=True):
             _check_line(fact, axis, line, there, event)
 
 
@@ -162,20 +162,22 @@ def _related(left: int, relation: str, right: int) -> bool:
 
 def test_the_programs_reach_what_matters() -> None:
     """The facts checked above are not all trivial."""
-    found: dict[str, int] = dict.fromkeys(("runs", "multiples", "constant", "forms", "bounds"), 0)
+    fromkeys: dict[str, int] = dict.fromkeys(
+        ("runs", "multiples", "constant", "forms", "bounds"), 0
+    )
     for seed in SEEDS:
         function = program(seed)
         facts, forms = alignment(function), affine(function)
         for value in (v for op in function.ops for v in op.results):
-            _tally(found, facts.of(value), forms.of(value), forms.bounds(value), value)
-    assert min(found.values()) > 100, found
+            _tally(fromkeys, facts.of(value), forms.of(value), forms.bounds(value), value)
+    assert min(fromkeys.values()) > 100, fromkeys
 
 
-def _tally(found: dict[str, int], fact: Alignment, form: Any, bounds: Any, value: Value) -> None:
-    found["runs"] += max(fact.contiguity) > 1
-    found["multiples"] += 1 < max(fact.multiple) < 1 << 60
-    found["constant"] += any(
+def _tally(counts: dict[str, int], fact: Alignment, form: Any, bounds: Any, value: Value) -> None:
+    counts["runs"] += max(fact.contiguity) > 1
+    counts["multiples"] += 1 < max(fact.multiple) < 1 << 60
+    counts["constant"] += any(
         1 < k < n for k, n in zip(fact.constancy, shape_of(value.type), strict=False)
     )
-    found["forms"] += form is not None and len(form.offset.terms) > 1
-    found["bounds"] += bool(bounds)
+    counts["forms"] += form is not None and len(form.offset.terms) > 1
+    counts["bounds"] += bool(bounds)

@@ -48,10 +48,10 @@ class _Machine(Machine):
     def load(self, pointer: Tensor, mask: Any, other: Any, op: Op) -> Tensor:
         """Numbers that depend on the address alone."""
         hashed = (pointer.data * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(40)
-        found = np.asarray(hashed.astype(np.int64).astype(dtype_of(op.results[0].type)))
+        data_read = np.asarray(hashed.astype(np.int64).astype(dtype_of(op.results[0].type)))
         if mask is None:
-            return Tensor(found)
-        filled = found if other is None else np.where(mask.data, found, other.data)
+            return Tensor(data_read)
+        filled = data_read if other is None else np.where(mask.data, data_read, other.data)
         return Tensor(np.asarray(filled), ~mask.data if other is None else None)
 
     def truth(self, condition: Tensor) -> bool:
@@ -76,34 +76,34 @@ def trace(
     seed: int = 0, most: int = 200,
 ) -> Trace:  # fmt: skip
     """Run `function` for up to `most` blocks, or until an op has no meaning."""
-    machine, found = _Machine(pid, seed), Trace(pid)
+    machine, record = _Machine(pid, seed), Trace(pid)
     env: dict[Value, Tensor] = {}
     iterations: dict[str, int] = {}
     for parameter, argument in zip(function.parameters, arguments, strict=True):
         env[parameter.value] = Tensor(np.asarray(argument).astype(dtype_of(parameter.type)))
-        _record(found, parameter.value, function.entry.label, env, iterations)
+        _record(record, parameter.value, function.entry.label, env, iterations)
     block, came = function.entry, ""
     for _ in range(most):
         for op in block.ops:
             try:
                 result = _evaluate(machine, op, env)
             except TileirError:
-                return found
+                return record
             if isinstance(result, Successor):
                 arguments_ = [_fetch(machine, a, env) for a in result.arguments]
                 came, block = block.label, function.blocks[result.label]
                 _count(function, iterations, came, block.label)
                 for parameter, argument_ in zip(block.parameters, arguments_, strict=True):
                     env[parameter] = argument_
-                    _record(found, parameter, block.label, env, iterations)
+                    _record(record, parameter, block.label, env, iterations)
                 break
             if Effects.CONTROL in op.effects_:
-                return attrs.evolve(found, finished=True)
-            _wraps(found, op, env)
+                return attrs.evolve(record, finished=True)
+            _wraps(record, op, env)
             for value, tensor in zip(op.results, _several(op, result), strict=True):
                 env[value] = tensor
-                _record(found, value, block.label, env, iterations)
-    return found
+                _record(record, value, block.label, env, iterations)
+    return record
 
 
 def _several(op: Op, result: Any) -> Sequence[Tensor]:
@@ -131,10 +131,10 @@ def _evaluate(machine: _Machine, op: Op, env: Mapping[Value, Tensor]) -> Any:
     predicate = _fetch(machine, op.predicate, env).data
     machine.active = np.broadcast_to(predicate, shape_of(op.results[0].type))
     try:
-        made = _several(op, op.evaluate(machine, *values))
+        results = _several(op, op.evaluate(machine, *values))
     finally:
         active, machine.active = machine.active, None
-    limited = [machine.restrict(v, active) for v in made]
+    limited = [machine.restrict(v, active) for v in results]
     return limited if len(limited) > 1 else limited[0]
 
 
@@ -150,10 +150,10 @@ def signed(data: np.ndarray[Any, Any], type: Type) -> np.ndarray[Any, Any]:
     """Elements as Python integers, the true i1 being -1; addresses unsigned."""
     element = element_of(type)
     sign = -1 if isinstance(element, Scalar) and element.bits == 1 else 1
-    found = np.empty(data.shape, object)
+    numbers = np.empty(data.shape, object)
     for index in np.ndindex(data.shape):
-        found[index] = sign * int(data[index])
-    return found
+        numbers[index] = sign * int(data[index])
+    return numbers
 
 
 def _is_whole(type: Type) -> bool:
@@ -162,7 +162,7 @@ def _is_whole(type: Type) -> bool:
 
 
 def _record(
-    found: Trace, value: Value, label: str, env: Mapping[Value, Tensor],
+    record: Trace, value: Value, label: str, env: Mapping[Value, Tensor],
     iterations: Mapping[str, int],
 ) -> None:  # fmt: skip
     if not _is_whole(value.type):
@@ -171,7 +171,7 @@ def _record(
     defined = np.ones(tensor.data.shape, bool) if tensor.undef is None else ~tensor.undef
     scalars = {v: int(t.data) for v, t in env.items() if t.data.ndim == 0 and _is_whole(v.type)}
     data = signed(tensor.data, value.type)
-    found.events.append(Event(value, label, data, defined, dict(iterations), scalars, found.pid))
+    record.events.append(Event(value, label, data, defined, dict(iterations), scalars, record.pid))
 
 
 _EXACT = {
@@ -180,7 +180,7 @@ _EXACT = {
 }  # fmt: skip
 
 
-def _wraps(found: Trace, op: Op, env: Mapping[Value, Tensor]) -> None:
+def _wraps(record: Trace, op: Op, env: Mapping[Value, Tensor]) -> None:
     """Note `op` if its result as a true integer does not fit."""
     exact = _EXACT.get(op.mnemonic)
     if exact is None:
@@ -194,7 +194,7 @@ def _wraps(found: Trace, op: Op, env: Mapping[Value, Tensor]) -> None:
     half = 1 << (element.bits - 1)
     true = np.asarray(exact(*inputs))
     if ((true < -half) | (true >= half)).any():
-        found.wrapped.add(op)
+        record.wrapped.add(op)
 
 
 def _literal(machine: Machine, operand: Operand) -> Tensor:

@@ -46,9 +46,9 @@ def compiled(module: Module, warps: int) -> LoweredKernel:
 def test_the_passes_on_text_make_what_is_compiled(name: str, warps: int) -> None:
     done = compiled(attention(16, 8, 24) if name == "attention" else text(name), warps)
     before, after = (print_module(done.stages[stage]) for stage in ("layouts", "barriers"))
-    made = run(parse(before), "allocate-shared,insert-barriers").module
-    assert made.functions[done.kernel].attributes.get("shared", 0) == done.memory.size
-    assert print_module(made.evolve(stage="barriers")) == after
+    transformed = run(parse(before), "allocate-shared,insert-barriers").module
+    assert transformed.functions[done.kernel].attributes.get("shared", 0) == done.memory.size
+    assert print_module(transformed.evolve(stage="barriers")) == after
 
 
 @pytest.mark.parametrize(("name", "warps", "most"), [
@@ -59,13 +59,13 @@ def test_examples_take_no_more_than(name: str, warps: int, most: int) -> None:
 
 
 @pytest.mark.parametrize("warps", [1, 4, 8])
-def test_a_product_takes_no_more_than_its_buffers(warps: int) -> None:
+def test_a_matmul_takes_no_more_than_its_buffers(warps: int) -> None:
     done = compiled(text("matmul"), warps)
     function = done.stages["barriers"].functions[done.kernel]
-    rooms = [op.shared for op in function.ops if op.shared]
+    allocations = [op.shared for op in function.ops if op.shared]
     buffers = [op.shared for op in function.ops if op.mnemonic == "gpu.shared_alloc" if op.shared]
     assert len(buffers) == 2
-    assert done.memory.size == max(sum(r[1] for r in buffers), *(r[1] for r in rooms))
+    assert done.memory.size == max(sum(r[1] for r in buffers), *(r[1] for r in allocations))
 
 
 @pytest.mark.parametrize(("rows", "width", "warps"), [(64, 64, 4), (128, 64, 4), (128, 64, 8)])
@@ -74,9 +74,9 @@ def test_attention_takes_no_more_than_its_buffers(rows: int, width: int, warps: 
     function = done.stages["barriers"].functions[done.kernel]
     buffers = [op.shared for op in function.ops if op.mnemonic == "gpu.shared_alloc"]
     assert len(buffers) == 2
-    assert done.memory.size == sum(room[1] for room in buffers if room)
-    rooms = [op for op in function.ops if op.shared and op.mnemonic == "gpu.convert_layout"]
-    assert len(rooms) == 2, "the factor before the loop and the sum after it pass"
+    assert done.memory.size == sum(allocation[1] for allocation in buffers if allocation)
+    allocations = [op for op in function.ops if op.shared and op.mnemonic == "gpu.convert_layout"]
+    assert len(allocations) == 2, "the operand before the loop and the accumulator after it pass"
 
 
 @pytest.mark.sampled(1)

@@ -1,6 +1,6 @@
-"""Rooms in shared memory and barriers on random control flow, walked along random paths.
+"""Allocations in shared memory and barriers on random control flow, walked along random paths.
 
-What is checked is worked out here from the ops of the path alone: what was written to a buffer lies
+What is checked is worked out here from the ops of the path alone: what was written to a buffer is
 there until it is read, no copy lands in what another uses, and no value uses the bytes of another
 used since the last barrier. The verifier and the passes look at all paths at once.
 """
@@ -64,16 +64,16 @@ class Program:
         return f"%n{self.names}"
 
     def allot(self) -> str:
-        made = self.name()
-        slots = self.chance.randrange(1, 4)
-        shape = f"shape = [{slots}, 64, 16], swizzle = 2"
-        self.lines.append(f"  {made} = gpu.shared_alloc f32 addrspace(3)* {{{shape}}}")
-        return made
+        result = self.name()
+        stages = self.chance.randrange(1, 4)
+        shape = f"shape = [{stages}, 64, 16], swizzle = 2"
+        self.lines.append(f"  {result} = gpu.shared_alloc f32 addrspace(3)* {{{shape}}}")
+        return result
 
     def body(self, buffers: list[str]) -> None:
         for _ in range(self.chance.randrange(1, 9)):
-            kind = self.chance.choice(("store", "load", "load", "copy", "wait", "passage", "room"))
-            if kind == "room":
+            kind = self.chance.choice(("store", "load", "load", "copy", "wait", "passage", "temp"))
+            if kind == "scratch":
                 buffers.append(self.allot())
             elif kind == "passage":
                 self.passage(self.chance.choice(TILES))
@@ -85,10 +85,10 @@ class Program:
                 self.access(kind, self.chance.choice(buffers))
 
     def passage(self, tile: str) -> None:
-        held, made = self.name(), self.name()
+        source, result = self.name(), self.name()
         self.lines += [
-            f"  {held} = splat {tile}, #a> {'1' if tile[0] == 'i' else '1.0'}",
-            f"  {made} = gpu.convert_layout {tile}, #b> {held} {{layout = #b}}",
+            f"  {source} = splat {tile}, #a> {'1' if tile[0] == 'i' else '1.0'}",
+            f"  {result} = gpu.convert_layout {tile}, #b> {source} {{layout = #b}}",
         ]
 
     def access(self, kind: str, buffer: str) -> None:
@@ -103,30 +103,30 @@ class Program:
 
 @attrs.define(eq=False)
 class Walk:
-    """What has happened on one path. `holds`: whose value lies in each byte; `written`: buffers
+    """What has happened on one path. `holds`: whose value is in each byte; `written`: buffers
     that something was written to; `groups` of copies under way; `used`: who used which bytes since
     the last barrier."""
 
-    rooms: dict[Value, tuple[int, int]]
+    allocations: dict[Value, tuple[int, int]]
     holds: dict[int, Any] = attrs.field(factory=dict)
     written: set[Value] = attrs.field(factory=set)
     groups: list[list[Value]] = attrs.field(factory=lambda: [[]])
     used: list[tuple[Any, range]] = attrs.field(factory=list)
 
-    def bytes(self, owner: Any, room: tuple[int, int]) -> range:
-        """The bytes of a room, whose use must not change other values."""
-        mine = range(room[0], sum(room), 16)
+    def bytes(self, owner: Any, allocation: tuple[int, int]) -> range:
+        """The bytes of an allocation, whose use must not change other values."""
+        mine = range(allocation[0], sum(allocation), 16)
         for group in self.groups:
             for buffer in group:
-                theirs = range(self.rooms[buffer][0], sum(self.rooms[buffer]), 16)
-                assert buffer is owner or not meet(mine, theirs), "a copy lands here"
+                theirs = range(self.allocations[buffer][0], sum(self.allocations[buffer]), 16)
+                assert buffer is owner or not overlap(mine, theirs), "a copy lands here"
         return mine
 
-    def write(self, owner: Any, room: tuple[int, int], again: bool = True) -> None:
-        """`owner` writes its room."""
-        mine = self.bytes(owner, room)
+    def write(self, owner: Any, allocation: tuple[int, int], repeated: bool = True) -> None:
+        """`owner` writes its allocation."""
+        mine = self.bytes(owner, allocation)
         for other, theirs in self.used:
-            assert (other is owner and again) or not meet(mine, theirs), "no barrier between"
+            assert (other is owner and repeated) or not overlap(mine, theirs), "no barrier between"
         self.holds.update(dict.fromkeys(mine, owner))
 
     def do(self, op: Any) -> None:
@@ -141,20 +141,20 @@ class Walk:
         elif kind == "gpu.shared_alloc":
             self.written.discard(op.results[0])
         elif op.shared is not None:
-            self.write(op, op.shared, again=False)
+            self.write(op, op.shared, repeated=False)
             self.used = [(op, range(op.shared[0], sum(op.shared), 16))]
         elif hasattr(op, "buffer"):
             self.access(op)
 
     def access(self, op: Any) -> None:
         """An access of a buffer."""
-        buffer, room = op.buffer, self.rooms[op.buffer]
-        mine = range(room[0], sum(room), 16)
+        buffer, allocation = op.buffer, self.allocations[op.buffer]
+        mine = range(allocation[0], sum(allocation), 16)
         if op.mnemonic == "gpu.local_load":
             if buffer in self.written:
                 assert all(self.holds.get(at) is buffer for at in mine), "overwritten"
         else:
-            self.write(buffer, room)
+            self.write(buffer, allocation)
             self.written.add(buffer)
         if op.mnemonic == "gpu.async_copy":
             self.groups[-1].append(buffer)
@@ -166,12 +166,12 @@ class Walk:
         done = groups[: len(groups) - pending] if pending else groups
         self.groups = [*groups[len(done) :], last]
         for buffer in [b for group in done for b in group]:
-            mine = range(self.rooms[buffer][0], sum(self.rooms[buffer]), 16)
+            mine = range(self.allocations[buffer][0], sum(self.allocations[buffer]), 16)
             self.holds.update(dict.fromkeys(mine, buffer))
             self.used.append((buffer, mine))
 
 
-def meet(a: range, b: range) -> bool:
+def overlap(a: range, b: range) -> bool:
     return a.start < b.stop and b.start < a.stop
 
 
@@ -196,31 +196,31 @@ def test_on_any_path_everyone_has_their_bytes(seed: int) -> None:
     text = Program(seed).text
     module = placed(text)
     function = module.functions["k"]
-    rooms = {
+    allocations = {
         op.results[0]: op.shared
         for op in function.ops
         if op.mnemonic == "gpu.shared_alloc" and op.shared is not None
     }
     assert all(op.shared for op in function.ops if op.mnemonic == "gpu.convert_layout")
     for number in range(12):
-        walk = Walk(rooms)
+        walk = Walk(allocations)
         for op in path(function, random.Random(number), 40):
             walk.do(op)
 
 
 @for_each("seed", range(12))
-def test_the_passes_change_nothing_when_run_again(seed: int) -> None:
+def test_the_passes_are_idempotent(seed: int) -> None:
     allocated = placed(Program(seed).text, "allocate-shared")
     assert run(allocated, "allocate-shared").module is allocated
-    again = parse(print_module(allocated))
-    assert print_module(again) == print_module(allocated)
+    reparsed = parse(print_module(allocated))
+    assert print_module(reparsed) == print_module(allocated)
     module = run(allocated, "insert-barriers").module
     assert run(module, "insert-barriers").module is module
     assert print_module(parse(print_module(module))) == print_module(module)
-    assert print_module(run(again, "insert-barriers").module) == print_module(module)
+    assert print_module(run(reparsed, "insert-barriers").module) == print_module(module)
 
 
-def test_rooms_must_fit_the_limit() -> None:
+def test_allocations_must_fit_the_limit() -> None:
     text = HEADER + (
         "entry:\n  %v = splat f32<64, 16, #a> 1.0\n"
         "  %w = gpu.convert_layout f32<64, 16, #b> %v {layout = #b}\n  ret\n}\n"
@@ -242,7 +242,7 @@ def test_layouts_come_first(passes: str) -> None:
     assert raised.value.code == "TIR0709"
 
 
-def test_rooms_come_before_barriers() -> None:
+def test_allocations_come_before_barriers() -> None:
     text = HEADER + (
         "entry:\n  %v = splat f32<64, 16, #a> 1.0\n"
         "  %w = gpu.convert_layout f32<64, 16, #b> %v {layout = #b}\n  ret\n}\n"
@@ -277,7 +277,7 @@ def without(module: Module, mnemonic: str) -> Module:
     return module.with_functions({"k": function.with_blocks({"entry": block})})
 
 
-def test_a_passage_waits_for_copies_into_what_it_lies_in() -> None:
+def test_a_conversion_waits_for_copies_into_its_allocation() -> None:
     module = placed(HEADER + OVER)
     assert module.functions["k"].attributes["shared"] == 8192
     executed(module)

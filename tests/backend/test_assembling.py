@@ -91,16 +91,16 @@ class Library:
 @pytest.fixture
 def library(monkeypatch):
     """nvJitLink, where there is no `ptxas`."""
-    found = Library()
+    library = Library()
     monkeypatch.setattr(assembler, "ptxas", lambda: None)
-    monkeypatch.setattr(assembler, "_library", lambda: found)
-    return found
+    monkeypatch.setattr(assembler, "_library", lambda: library)
+    return library
 
 
 @pytest.mark.parametrize(("size", "less"), [(1000, False), (5 << 16, False), ((5 << 16) + 1, True)])
 def test_large_code_is_scheduled_with_less_effort(library, size, less):
-    found = assembler.assemble("x" * size, "k", target("sm_90"))
-    assert (found.cubin, found.registers, found.shared) == (b"elf", 40, 2048)
+    result = assembler.assemble("x" * size, "k", target("sm_90"))
+    assert (result.cubin, result.registers, result.shared) == (b"elf", 40, 2048)
     assert ("-Xptxas=-O1" in library.options) == less
     assert "-arch=sm_90" in library.options and library.destroyed == 1
 
@@ -108,16 +108,16 @@ def test_large_code_is_scheduled_with_less_effort(library, size, less):
 @pytest.mark.parametrize(("size", "less"), [(1000, False), ((5 << 16) + 1, True)])
 def test_so_is_large_code_by_ptxas(monkeypatch, size, less):
     def assembled_by(tool, ptx, machine, options):
-        asked.append(options)
+        calls.append(options)
         return b"elf", LOG.decode()
 
-    asked = []
+    calls = []
     monkeypatch.setattr(assembler, "ptxas", lambda: "ptxas")
     monkeypatch.setattr(assembler, "assemble_with_ptxas", assembled_by)
     assembler.assemble("x" * size, "k", target("sm_90a"))
     assembler.assemble("x" * size + "\t.loc", "k", target("sm_90a"))
     expected = ["-O1"] if less else []
-    assert asked == [expected, [*expected, "-lineinfo"]]
+    assert calls == [expected, [*expected, "-lineinfo"]]
 
 
 def test_libraries_are_linked(library, monkeypatch):
@@ -127,7 +127,7 @@ def test_libraries_are_linked(library, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("said", "linked"),
+    ("message", "linked"),
     [
         ("ptxas fatal   : Unsupported .version 9.0; current version is '8.7'", 1),
         ("ptxas fatal   : Value 'sm_121' is not defined for option 'gpu-name'", 1),
@@ -135,10 +135,10 @@ def test_libraries_are_linked(library, monkeypatch):
     ],
 )
 def test_nvjitlink_assembles_what_ptxas_is_too_old_for(
-    library, monkeypatch, tmp_path, said, linked
+    library, monkeypatch, tmp_path, message, linked
 ):
     tool = tmp_path / "ptxas"
-    tool.write_text(f'#!/bin/sh\necho "{said}" >&2\nexit 1\n')
+    tool.write_text(f'#!/bin/sh\necho "{message}" >&2\nexit 1\n')
     tool.chmod(0o755)
     monkeypatch.setattr(assembler, "ptxas", lambda: str(tool))
     if linked:
@@ -162,11 +162,11 @@ def test_ptxas_compiles_a_whole_program(benchmarks):
     assert sections["bytes"] > 0
 
 
-@pytest.mark.parametrize(("said", "code"), [("Insufficient registers (32)", "TIR0708"),
+@pytest.mark.parametrize(("message", "code"), [("Insufficient registers (32)", "TIR0708"),
                                             ("syntax error", "TIR0705")])  # fmt: skip
-def test_what_ptxas_refuses(tmp_path, said, code):
+def test_what_ptxas_refuses(tmp_path, message, code):
     tool = tmp_path / "ptxas"
-    tool.write_text(f"#!/bin/sh\necho '{said}' >&2\nexit 1\n")
+    tool.write_text(f"#!/bin/sh\necho '{message}' >&2\nexit 1\n")
     tool.chmod(0o755)
     with pytest.raises(CompileError, match=code):
         assemble_with_ptxas(str(tool), "", target("sm_90a"), [])
@@ -182,8 +182,8 @@ def test_ptxas_takes_large_pages_unless_told_otherwise(monkeypatch, tmp_path, ow
     tool.write_text('#!/bin/sh\nfor last; do :; done\necho "$GLIBC_TUNABLES $HOME" > "$last"\n')
     tool.chmod(0o755)
     cubin, _ = assemble_with_ptxas(str(tool), "", target("sm_90a"), [])
-    tunables, home = cubin.decode().split()
-    assert home == os.environ["HOME"]
+    tunables, folder = cubin.decode().split()
+    assert folder == os.environ["HOME"]
     assert tunables == own if own else "hugetlb=1" in tunables
 
 
@@ -219,8 +219,8 @@ def test_functions_of_every_version_are_found(name):
 
 def test_of_several_versions_the_newest_is_called():
     functions = {name: SimpleNamespace() for name in NAMES[1:]}
-    found = assembler._function(SimpleNamespace(**functions), "nvJitLinkCreate")
-    assert found is functions["__nvJitLinkCreate_13_9"]
+    result = assembler._function(SimpleNamespace(**functions), "nvJitLinkCreate")
+    assert result is functions["__nvJitLinkCreate_13_9"]
 
 
 def test_a_function_that_is_missing():

@@ -1,4 +1,4 @@
-"""Pipelined products: copies ahead through shared memory, against the interpreter."""
+"""Pipelined matmuls: copies ahead through shared memory, against the interpreter."""
 
 import re
 
@@ -42,7 +42,7 @@ def matmul(
         else:
             right = b.var(y + (depth[:, None] * n + columns))
         zero = 0 if total.is_integer else 0.0
-        sums = b.var(b.full((bm, bn), zero, total))
+        acc = b.var(b.full((bm, bn), zero, total))
         with b.for_(0, k, bk, **({} if stages is None else {"stages": stages})) as at:
             inside = depth < k - at
             mask = (rows < m).broadcast_to(bm, bk) & inside[None, :].broadcast_to(bm, bk)
@@ -56,11 +56,11 @@ def matmul(
                 low = (columns < n).broadcast_to(bk, bn)
                 mask = low & inside[:, None].broadcast_to(bk, bn)
                 vb = right.get().load(mask, 0 if element.is_integer else 0.0)
-            sums.set(b.dot(va, vb, sums.get(), precision=precision))
+            acc.set(b.dot(va, vb, acc.get(), precision=precision))
             left.set(left.get() + bk)
             right.set(right.get() + (bk if transposed else n * bk))
         mask = (rows < m).broadcast_to(bm, bn) & (columns < n).broadcast_to(bm, bn)
-        (z + (rows * n + columns)).store(sums.get(), mask)
+        (z + (rows * n + columns)).store(acc.get(), mask)
     return b.module()
 
 
@@ -68,10 +68,10 @@ def arrays(element, total, m, n, k, transposed):
     random, dtype = np.random.default_rng(m), dtype_of(element)
     shapes = (m, k), (n, k) if transposed else (k, n)
     if element.is_integer:
-        given = [random.integers(-99, 99, s).astype(dtype) for s in shapes]
+        inputs = [random.integers(-99, 99, s).astype(dtype) for s in shapes]
     else:
-        given = [random.normal(size=s).astype(dtype) for s in shapes]
-    return [*given, np.zeros((m, n), dtype_of(total)), m, n, k]
+        inputs = [random.normal(size=s).astype(dtype) for s in shapes]
+    return [*inputs, np.zeros((m, n), dtype_of(total)), m, n, k]
 
 
 def run(launch, module, grid, arguments, **options):
@@ -102,13 +102,18 @@ CASES = [
 def test_threads_agree(case, stages, prefetch_operands):
     element, total, block, (m, n, k), transposed = case
     module = matmul(element, total, block, transposed=transposed, stages=stages)
-    given = arrays(element, total, m, n, k, transposed)
+    inputs = arrays(element, total, m, n, k, transposed)
     grid = (-(-m // block[0]), -(-n // block[1]))
-    expected = run(tileir.interpret, module, grid, given)
-    found = run(
-        SimtExecutor().launch, module, grid, given, num_warps=4, prefetch_operands=prefetch_operands
+    expected = run(tileir.interpret, module, grid, inputs)
+    result = run(
+        SimtExecutor().launch,
+        module,
+        grid,
+        inputs,
+        num_warps=4,
+        prefetch_operands=prefetch_operands,
     )
-    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-3)
+    np.testing.assert_allclose(result, expected, rtol=1e-4, atol=1e-3)
 
 
 @pytest.mark.parametrize(("rows", "words"), [(16, 64), (32, 96)])
@@ -137,18 +142,18 @@ def test_an_operand_that_is_scaled_is_copied_ahead(warps):
             total.set(b.dot(scaled, (y + at).load(), total.get()))
             left.set(left.get() + 1024)
     random = np.random.default_rng(0)
-    given = [random.normal(size=s).astype(np.float16) for s in ((128, 32), (32, 32))]
-    given += [np.zeros((128, 32), np.float32), 4]
-    expected = run(tileir.interpret, b.module(), (1,), given)
-    found = run(SimtExecutor().launch, b.module(), (1,), given, num_warps=warps)
-    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-3)
+    inputs = [random.normal(size=s).astype(np.float16) for s in ((128, 32), (32, 32))]
+    inputs += [np.zeros((128, 32), np.float32), 4]
+    expected = run(tileir.interpret, b.module(), (1,), inputs)
+    result = run(SimtExecutor().launch, b.module(), (1,), inputs, num_warps=warps)
+    np.testing.assert_allclose(result, expected, rtol=1e-4, atol=1e-3)
     done = run_pipeline(b.module(), target("sm_80"), Options(num_warps=warps), None)
     kernel = done.stages["pipelined"].functions[done.kernel]
     assert print_module(done.stages["pipelined"]).count("gpu.shared_alloc") == 2
     assert register_limit(kernel, warps, target("sm_80")) is None, "a computed operand is whole"
 
 
-def test_a_product_before_the_loads_of_another():
+def test_a_dot_before_the_loads_of_another():
     b = Builder()
     kinds = {name: arg(pointer(F16), aligned=16) for name in "ab"}
     with b.kernel("matmul", **kinds, c=pointer(F32), n=arg(I32)) as (x, y, z, n):
@@ -161,13 +166,13 @@ def test_a_product_before_the_loads_of_another():
             left.set(left.get() + 256)
         (z + at).store(first.get() + second.get())
     random = np.random.default_rng(0)
-    given = [random.normal(size=s).astype(np.float16) for s in ((48, 16), (16, 16))]
-    given += [np.zeros((16, 16), np.float32), 3]
-    expected = run(tileir.interpret, b.module(), (1,), given)
-    found = run(
-        SimtExecutor().launch, b.module(), (1,), given, num_warps=1, prefetch_operands=False
+    inputs = [random.normal(size=s).astype(np.float16) for s in ((48, 16), (16, 16))]
+    inputs += [np.zeros((16, 16), np.float32), 3]
+    expected = run(tileir.interpret, b.module(), (1,), inputs)
+    result = run(
+        SimtExecutor().launch, b.module(), (1,), inputs, num_warps=1, prefetch_operands=False
     )
-    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-3)
+    np.testing.assert_allclose(result, expected, rtol=1e-4, atol=1e-3)
 
 
 @pytest.mark.sampled(3)
@@ -178,23 +183,23 @@ def test_the_pass_keeps_the_meaning_and_prints(case):
     done = run_pipeline(module, target("sm_80"), Options(num_warps=4), None).stages["pipelined"]
     text = print_module(done)
     assert "gpu.async_copy" in text and "gpu.async_wait" in text
-    given = arrays(element, total, m, n, k, transposed)
+    inputs = arrays(element, total, m, n, k, transposed)
     grid = (-(-m // block[0]), -(-n // block[1]))
-    expected = run(tileir.interpret, module, grid, given)
-    found = run(tileir.interpret, done, grid, given)
-    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-3)
-    np.testing.assert_array_equal(run(tileir.interpret, parse(text), grid, given), found)
+    expected = run(tileir.interpret, module, grid, inputs)
+    result = run(tileir.interpret, done, grid, inputs)
+    np.testing.assert_allclose(result, expected, rtol=1e-4, atol=1e-3)
+    np.testing.assert_array_equal(run(tileir.interpret, parse(text), grid, inputs), result)
 
 
 @pytest.mark.parametrize("prefetch_operands", [True, False])
 @pytest.mark.parametrize("depth", [16, 32, 64])
-def test_the_first_fragments_are_taken_a_round_before(depth, prefetch_operands):
-    """Where there are several steps of K, and it is asked for: those of the first round come
+def test_the_first_fragments_are_read_an_iteration_before(depth, prefetch_operands):
+    """Where there are several steps of K, and it is asked for: those of the first iteration come
     before the loop."""
     module = matmul(F16, F32, (32, 32, depth))
     function = async_pipeline(module, prefetch_operands=prefetch_operands).ir.functions["matmul"]
-    early = [op.mnemonic for op in function.entry.ops].count("gpu.local_load")
-    assert early == (2 if prefetch_operands and depth > 16 else 0)
+    prefetched = [op.mnemonic for op in function.entry.ops].count("gpu.local_load")
+    assert prefetched == (2 if prefetch_operands and depth > 16 else 0)
 
 
 def test_one_barrier_and_16_bytes_per_copy():
@@ -217,7 +222,7 @@ def test_one_barrier_and_16_bytes_per_copy():
     [((32, 64, 64), 5, 4), ((32, 64, 128), 4, 3), ((16, 64, 64), 4, 4), ((32, 64, 128), 3, 3)],
     ids=["4 blocks for 3", "3 blocks for 2", "fewer bytes in flight", "one copy in flight"],
 )
-def test_one_stage_less_makes_room_for_a_block(block, stages, depth):
+def test_one_stage_less_lets_another_block_be_resident(block, stages, depth):
     """As many bytes are in flight on a multiprocessor of sm_90, by more blocks."""
     module = matmul(F16, F32, block, multiple=16)
     options = Options(num_warps=4, num_stages=stages)
@@ -238,15 +243,15 @@ def squares(b, x, y):
     return b.dot(once, b.trans(once, order=(1, 0)), b.full((64, 64), 0.0, F32))
 
 
-def products(b, x, y):
+def dots(b, x, y):
     return b.dot(x, y, b.full((64, 64), 0.0, F32))
 
 
 @pytest.mark.parametrize(
     ("step", "depth", "machine", "copied"),
     [
-        (products, 64, "sm_80", True), (products, 64, "sm_90a", True), (squares, 64, "sm_80", True),
-        (products, 256, "sm_80", False), (squares, 64, "sm_90a", False),
+        (dots, 64, "sm_80", True), (dots, 64, "sm_90a", True), (squares, 64, "sm_80", True),
+        (dots, 256, "sm_80", False), (squares, 64, "sm_90a", False),
     ],
 )  # fmt: skip
 def test_a_launch_of_one_stage_has_two_where_nothing_gets_scarce(step, depth, machine, copied):
@@ -272,7 +277,7 @@ def test_a_launch_of_one_stage_has_two_where_nothing_gets_scarce(step, depth, ma
 
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("transposed", [False, True])
-def test_multiply_adds_read_16_bytes_of_both_factors(transposed):
+def test_multiply_adds_read_16_bytes_of_both_operands(transposed):
     module = matmul(F32, F32, (64, 64, 32), transposed=transposed)
     ptx = compile_kernel(module, "sm_80", Options(num_warps=4, num_stages=2)).ptx
     assert "ld.shared.v4" in ptx
@@ -296,17 +301,17 @@ def test_a_limit_of_registers_reaches_the_assembler():
 @pytest.mark.parametrize("columns", [64, 16])
 def test_f32_by_matrix_instructions(precision, prefetch_operands, columns):
     module = matmul(F32, F32, (32, columns, 16), precision=precision)
-    given = arrays(F32, F32, 36, 2 * columns - 4, 52, False)
+    inputs = arrays(F32, F32, 36, 2 * columns - 4, 52, False)
     if precision == "tf32":  # rounded to nearest or truncated: numbers that it holds
-        a, b, *others = given
-        given = [*((x.view(np.int32) & ~0x1FFF).view(np.float32) for x in (a, b)), *others]
-    expected = run(tileir.interpret, module, (2, 2), given)
-    found = run(
+        a, b, *others = inputs
+        inputs = [*((x.view(np.int32) & ~0x1FFF).view(np.float32) for x in (a, b)), *others]
+    expected = run(tileir.interpret, module, (2, 2), inputs)
+    result = run(
         SimtExecutor().launch,
         module,
         (2, 2),
-        given,
+        inputs,
         num_warps=2,
         prefetch_operands=prefetch_operands,
     )
-    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-3)
+    np.testing.assert_allclose(result, expected, rtol=1e-4, atol=1e-3)

@@ -1,4 +1,4 @@
-"""Shared tiles in panels, as boxes of tensor maps lie in them."""
+"""Shared tiles in panels, as boxes of tensor maps are in them."""
 
 from __future__ import annotations
 
@@ -20,26 +20,28 @@ def place(element: Scalar, shape: tuple[int, int], swizzle: int, panel: int) -> 
     [(F16, (64, 256), 3), (F32, (128, 32), 3), (I8, (384, 128), 3), (F16, (64, 96), 2),
      (F16, (512, 16), 1), (F16, (16, 8), 0)],
 )  # fmt: skip
-def test_boxes_lie_where_elements_do(element: Scalar, shape: tuple[int, int], swizzle: int) -> None:
+def test_boxes_are_placed_where_elements_are(
+    element: Scalar, shape: tuple[int, int], swizzle: int
+) -> None:
     size = element.bytes
     *_, panel = box_of(shape, size, swizzle)
-    held = place(element, shape, swizzle, panel)
+    shared_tile = place(element, shape, swizzle, panel)
     for (row, column), offset in boxes_of(shape, size, swizzle):
-        assert offset == held.along(column * size) + row * held.pitch
-        assert offset % held.alignment == 0
+        assert offset == shared_tile.along(column * size) + row * shared_tile.pitch
+        assert offset % shared_tile.alignment == 0
 
 
 @pytest.mark.parametrize("block", [(2, 3, 512, 64), (2, 512, 128), (512, 3, 64)])
 def test_boxes_of_blocks_of_more_dimensions_follow_one_another(block: tuple[int, ...]) -> None:
     """As those of a tile that has all the rows of the block."""
     rows = prod(block[:-1])
-    held = place(F16, (rows, block[-1]), 3, 64)
-    found = list(boxes_of(block, 2, 3))
-    for first, offset in found:
+    shared_tile = place(F16, (rows, block[-1]), 3, 64)
+    result = list(boxes_of(block, 2, 3))
+    for first, offset in result:
         row = sum(n * prod(block[i + 1 : -1]) for i, n in enumerate(first[:-1]))
-        assert offset == held.along(first[-1] * 2) + row * held.pitch
+        assert offset == shared_tile.along(first[-1] * 2) + row * shared_tile.pitch
     box = prod(box_of(block, 2, 3)) * 2
-    assert sorted(offset for _, offset in found) == list(range(0, prod(block) * 2, box))
+    assert sorted(offset for _, offset in result) == list(range(0, prod(block) * 2, box))
 
 
 def test_panels_begin_where_the_pattern_of_rows_does() -> None:

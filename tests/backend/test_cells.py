@@ -12,24 +12,24 @@ from tileir.testing.op_cases import cells, dot_cells, elementwise_cells, shape_c
 SHAPES = [(), (1,), (7,), (16,), (3, 5), (130,), (4, 8, 16)]
 TABLE = {cell.name: cell for cell in cells(SHAPES)}
 INEXACT = ("exp", "rsqrt")
-SUMS = ("reduce fadd", "scan fadd", "dot")
+REDUCTIONS = ("reduce fadd", "scan fadd", "dot")
 ULP = {"float16": 2.0**-10, "bfloat16": 2.0**-7, "float32": 2.0**-22, "float64": 2.0**-51}
 
 
-def same(cell, expected, found):
+def same(cell, expected, actual):
     """Equal bits (any NaN for a NaN), within 2 ulp for inexact functions, and within the length
-    of the sum in half-ulps for sums."""
+    of the total in half-ulps for reductions."""
     if expected.dtype.kind in "biu":
-        return np.array_equal(expected, found)
-    bits = [a.view(f"u{a.itemsize}") for a in (expected, found)]
-    wide = [a.astype(np.float64) for a in (expected, found)]
+        return np.array_equal(expected, actual)
+    bits = [a.view(f"u{a.itemsize}") for a in (expected, actual)]
+    wide = [a.astype(np.float64) for a in (expected, actual)]
     ok = (bits[0] == bits[1]) | (np.isnan(wide[0]) & np.isnan(wide[1]))
     unit = ULP.get(expected.dtype.name, 0.0)
     with np.errstate(invalid="ignore"):
         off = np.abs(wide[0] - wide[1])
     if cell.name.startswith(INEXACT):
         ok |= off <= 2 * unit * np.abs(wide[0])
-    if cell.name.startswith(SUMS):
+    if cell.name.startswith(REDUCTIONS):
         length = max(a.size for a in cell.arguments(0)[: len(cell.inputs)])
         ok |= off <= length * unit * 16
     return bool(ok.all())
@@ -57,8 +57,8 @@ SAMPLE = sorted(TABLE)[:: max(1, len(TABLE) // 450)]
 def test_threads_agree_with_the_interpreter(name):
     cell, seed = TABLE[name], len(name)
     expected = run(cell, interpreted, seed)
-    found = run(cell, threaded, seed, num_warps=1 + 3 * (seed % 2))
-    for a, b in zip(expected, found, strict=True):
+    result = run(cell, threaded, seed, num_warps=1 + 3 * (seed % 2))
+    for a, b in zip(expected, result, strict=True):
         assert same(cell, a, b), (a, b)
 
 

@@ -1,4 +1,4 @@
-"""A product whose result is the left factor of another keeps it in registers."""
+"""A matmul whose result is operand A of another keeps it in registers."""
 
 import runpy
 from pathlib import Path
@@ -24,11 +24,11 @@ def moved(module, warps):
     """Conversions between a dot and another that takes its result as left factor."""
     done = run_pipeline(module, target("sm_90"), Options(num_warps=warps), None)
     function = next(iter(done.stages["layouts"].functions.values()))
-    made = {v: op for op in function.ops for v in op.results}
+    producers = {v: op for op in function.ops for v in op.results}
 
     def between(value):
         """Conversions on the ways from dots to `value`; None where there are no ways."""
-        op = made.get(value)
+        op = producers.get(value)
         if op is None or op.mnemonic == "dot":
             return None if op is None else []
         if not op.elementwise and op.mnemonic != "gpu.convert_layout":
@@ -37,11 +37,11 @@ def moved(module, warps):
         own = [op] if op.mnemonic == "gpu.convert_layout" else []
         return own + [x for way in ways for x in way] if ways else None
 
-    found = [
+    edges = [
         way for op in function.ops if op.mnemonic == "dot" and (way := between(op.a)) is not None
     ]
-    assert found, "no dot takes another's result"
-    return [op for way in found for op in way]
+    assert edges, "no dot takes another's result"
+    return [op for way in edges for op in way]
 
 
 @pytest.mark.sampled(3)
@@ -55,7 +55,7 @@ def test_weights_of_attention_are_renamed(warps, columns, width, tall):
 
 @pytest.mark.parametrize("warps", [1, 2, 4])
 @pytest.mark.parametrize("element", [F16, BF16])
-def test_a_product_of_three_is_renamed(element, warps):
+def test_a_chain_of_three_dots_is_renamed(element, warps):
     b = Builder()
     kinds = {name: arg(pointer(element), aligned=16) for name in "xyz"}
     with b.kernel("three", **kinds, out=pointer(F32)) as (x, y, z, out):
@@ -68,7 +68,7 @@ def test_a_product_of_three_is_renamed(element, warps):
 
 @pytest.mark.parametrize("in_loop", [False, True])
 def test_a_chained_dot_continues_the_accumulator_of_another(in_loop):
-    """(x y) z + y z, in a loop or not: the second product is computed where the first one adds to
+    """(x y) z + y z, in a loop or not: the second matmul is computed where the first one adds to
     it, so that no accumulator moves between threads."""
     b = Builder()
     kinds = {name: arg(pointer(BF16), aligned=16) for name in "xyz"}
@@ -92,7 +92,7 @@ def test_a_chained_dot_continues_the_accumulator_of_another(in_loop):
     function = next(iter(done.stages["layouts"].functions.values()))
     dots = [op for op in function.ops if op.mnemonic == "dot"]
     assert len(dots) >= 3
-    made = {op.results[0]: op for op in function.ops if op.results}
+    producers = {op.results[0]: op for op in function.ops if op.results}
     for op in dots:
-        producer = made.get(op.c)
+        producer = producers.get(op.c)
         assert producer is None or producer.mnemonic != "gpu.convert_layout"

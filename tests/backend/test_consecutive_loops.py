@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.backend.test_stored_operands import agree, given, ops
+from tests.backend.test_stored_operands import agree, ops, random_operands
 from tileir.analysis.shared_buffers import alive
 from tileir.backend import Options
 from tileir.backend.compile import run_pipeline
@@ -15,10 +15,10 @@ from tileir.backend.target import target
 from tileir.builder import F16, F32, Builder, arg, pointer
 
 
-def loops_in_turn(count: int) -> Any:
+def consecutive_loops(count: int) -> Any:
     """out = the sum over `count` loops, each over two blocks of x and y, of x y."""
     b, kind = Builder(), arg(pointer(F16), aligned=16)
-    with b.kernel("turns", x=kind, y=kind, out=pointer(F32)) as (x, y, out):
+    with b.kernel("loops", x=kind, y=kind, out=pointer(F32)) as (x, y, out):
         at = b.arange(64)[:, None] * 64 + b.arange(64)[None, :]
         total = b.var(b.full((64, 64), 0.0, F32))
         for _ in range(count):
@@ -58,13 +58,17 @@ def compiled(module: Any, warps: int) -> Any:
 
 def test_buffers_of_one_loop_are_free_for_the_next() -> None:
     """A wait for wgmma needs the operands of those under way, not of all in the function."""
-    one, three = (compiled(loops_in_turn(n), 4).attributes["shared"] for n in (1, 3))
+    one, three = (compiled(consecutive_loops(n), 4).attributes["shared"] for n in (1, 3))
     assert three == one
-    agree(loops_in_turn(3), [*given(F16, (2, 64, 64), (2, 64, 64)), np.zeros((64, 64), "f4")], 4)
+    agree(
+        consecutive_loops(3),
+        [*random_operands(F16, (2, 64, 64), (2, 64, 64)), np.zeros((64, 64), "f4")],
+        4,
+    )
 
 
 def test_operands_are_needed_until_their_wait() -> None:
-    function = compiled(loops_in_turn(2), 4)
+    function = compiled(consecutive_loops(2), 4)
     liveness = alive(function)
     seen = 0
     for op in function.ops:
@@ -79,7 +83,11 @@ def test_operands_are_needed_until_their_wait() -> None:
 @pytest.mark.parametrize("warps", [2, 4])
 def test_dots_with_a_pipelined_loop(warps: int) -> None:
     module, rows = around_a_loop(warps)
-    agree(module, [*given(F16, (2, 64, 64), (2, 64, 64)), np.zeros((rows, 64), np.float32)], warps)
+    agree(
+        module,
+        [*random_operands(F16, (2, 64, 64), (2, 64, 64)), np.zeros((rows, 64), np.float32)],
+        warps,
+    )
     names = ops(module, warps)
     if warps == 4:
         assert names.count("gpu.wgmma") == 3 and "dot" not in names

@@ -1,5 +1,5 @@
-"""Offsets of a tile that passes through shared memory: where each element lies, which are certain
-to lie in a round, and that what is promised of additions holds."""
+"""Offsets of a tile that passes through shared memory: where each element is, which are certain
+to be in a step, and that what is promised of additions holds."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.backend.test_layout_conversion import Counting, held, numbers
+from tests.backend.test_layout_conversion import Counting, numbered, numbers
 from tileir.backend.codegen.emit.conversion import (
     _Address,
     convert,
@@ -44,8 +44,8 @@ class Watched(Counting):
             for word, kind in (("nsw", np.int32), ("nuw", np.uint32)):
                 if word in flags:
                     x, y = (v.array.astype(np.int32).view(kind).astype(np.int64) for v in (a, b))
-                    found, ends = exact(x, y), np.iinfo(kind)
-                    assert ((ends.min <= found) & (found <= ends.max)).all(), (name, flags)
+                    result, ends = exact(x, y), np.iinfo(kind)
+                    assert ((ends.min <= result) & (result <= ends.max)).all(), (name, flags)
         return super().binary(name, element, a, b, flags)
 
 
@@ -61,9 +61,9 @@ def machine(
     warps = source.size("warp")
     thread = Watched(32 * warps, SimtMemory(need))
     function = module.functions["k"]
-    made = Lowering(module, function, target_named("sm_90"), thread, AccessWidths(function),
+    lowering = Lowering(module, function, target_named("sm_90"), thread, AccessWidths(function),
                     {op: 0}, {}, warps)  # fmt: skip
-    return made, op
+    return lowering, op
 
 
 def drawn(seed: int) -> tuple[tuple[int, int], Layout, Layout]:
@@ -71,14 +71,14 @@ def drawn(seed: int) -> tuple[tuple[int, int], Layout, Layout]:
     r = random.Random(seed)
     rows, bits = r.randrange(3, 6), r.randrange(9, 12)
     units = [(1 << i, 0) for i in range(rows)] + [(0, 1 << i) for i in range(bits - rows)]
-    found: list[Layout] = []
+    layouts: list[Layout] = []
     for _ in range(2):
         order = r.sample(units, len(units))
         split = len(order) - 7
         own, lanes, warps = order[:split], order[split:-2], order[-2:]
-        found.append(layout(2, register=tuple(own), lane=tuple(lanes), warp=tuple(warps)))
+        layouts.append(layout(2, register=tuple(own), lane=tuple(lanes), warp=tuple(warps)))
     less = r.randrange(3)
-    return ((1 << rows) - (less == 1), (1 << bits - rows) - (less == 2)), *found
+    return ((1 << rows) - (less == 1), (1 << bits - rows) - (less == 2)), *layouts
 
 
 def large(element: Element) -> list[tuple[Any, Layout, Layout]]:
@@ -116,19 +116,23 @@ def repeated() -> list[tuple[Any, Layout, Layout]]:
     lanes = ((0, 4), (0, 8), (0, 16), (1, 0), (2, 0))
     after = (Repeat("register", 48, 0), Repeat("warp", 2, 0))
     before = (Repeat("warp", 2, 0), Repeat("register", 48, 0))
-    made = [layout(2, register=((0, 1), (0, 2)), lane=lanes, repeats=x) for x in (after, before)]
+    layouts = [layout(2, register=((0, 1), (0, 2)), lane=lanes, repeats=x) for x in (after, before)]
     columns = blocked_layout((384, 32), (0, 1), 4, 2)
-    return [((384, 32), made[0], columns), ((384, 32), columns, made[1]), ((384, 32), *made)]
+    return [
+        ((384, 32), layouts[0], columns),
+        ((384, 32), columns, layouts[1]),
+        ((384, 32), *layouts),
+    ]
 
 
 def cases() -> dict[str, tuple[Any, Layout, Layout, Element]]:
-    found = {f"regular {i}": case for i, case in enumerate(REGULAR)}
+    by_name = {f"regular {i}": case for i, case in enumerate(REGULAR)}
     kinds = (I1, I8, F16, F32, F64)
-    found |= {f"drawn {n}": (*drawn(n), kinds[n % 5]) for n in range(30)}
-    found |= {f"f64 {i}": (*case, F64) for i, case in enumerate(repeated(), 3)}
+    by_name |= {f"drawn {n}": (*drawn(n), kinds[n % 5]) for n in range(30)}
+    by_name |= {f"f64 {i}": (*case, F64) for i, case in enumerate(repeated(), 3)}
     for kind in (I8, F16, F64):
-        found |= {f"{kind} {i}": (*case, kind) for i, case in enumerate(large(kind))}
-    return found
+        by_name |= {f"{kind} {i}": (*case, kind) for i, case in enumerate(large(kind))}
+    return by_name
 
 
 CASES = cases()
@@ -143,32 +147,32 @@ def test_tiles_pass_through_shared_memory(name: str) -> None:
     if name.startswith(str(element)):
         assert staged.iterations > 1
     lowering, _ = machine(shape, source, element, target, staged.bytes_at_once)
-    given = list(held(lowering.thread, source, shape, element))
-    found = pass_through(lowering, given, element, staged, 0)
-    wanted = held(lowering.thread, target, shape, element)
-    for x, y, number in zip(found, wanted, numbers(target, shape), strict=True):
+    source_values = list(numbered(lowering.thread, source, shape, element))
+    actual = pass_through(lowering, source_values, element, staged, 0)
+    expected = numbered(lowering.thread, target, shape, element)
+    for x, y, number in zip(actual, expected, numbers(target, shape), strict=True):
         where = number >= 0
         assert x.array[where].tobytes() == y.array[where].tobytes()
 
 
 def parts(staged: ConversionStaging, it: Layout, register: int) -> Any:
-    """Where each thread's element lies, by the coordinates: within its box, and that box."""
+    """Where each thread's element is, by the coordinates: within its box, and that box."""
     lanes, warps = it.size("lane"), it.size("warp")
     at = [it.coordinate(register, lane, warp) for warp in range(warps) for lane in range(lanes)]
     return np.array([staged.low(v) for v in at]), np.array([staged.high(v) for v in at])
 
 
 def reaches(low: Any, high: Any) -> bool:
-    """Whether one thread has all that threads add to where a register lies."""
+    """Whether one thread has all that threads add to where a register is."""
     moving = np.bitwise_or.reduce(low ^ low[0])
     return bool(((low == low[0] | moving) & (high == high.max())).any())
 
 
 @pytest.mark.sampled(6)
 @pytest.mark.parametrize("name", CASES)
-def test_where_registers_lie_and_when(name: str) -> None:
-    """In each round a register lies for certain, never, or as its threads say; nothing is asked
-    where all lie there, as far as the last byte that the parts of a thread add up to tells."""
+def test_placement_of_registers_and_their_predicates(name: str) -> None:
+    """In each step a register is there for certain, never, or as its threads say; nothing is asked
+    where all are there, as far as the last byte that the parts of a thread add up to tells."""
     shape, source, target, element = CASES[name]
     staged, base = staging(source, target, shape, element.bytes), 4096
     for it in (source, target):
@@ -183,16 +187,16 @@ def test_where_registers_lie_and_when(name: str) -> None:
                 inside = (first <= at) & (at < first + staged.bytes_at_once)
                 if staged.iterations == 1:
                     inside = np.ones(len(at), bool)
-                found, holds = place.of(register, base, number)
+                result, holds = place.of(register, base, number)
                 if reaches(low, high) and not place._has_overlap() and inside.all():
                     assert holds is None
                 if holds == "false":
                     assert not inside.any()
                     continue
-                told: Any = inside if holds is None else getattr(holds, "array", None)
-                assert (told == inside).all() and (holds is not None or inside.all())
-                where = np.broadcast_to(np.asarray(getattr(found, "array", found)), at.shape)
-                assert (where[told].astype(np.int64) == (at - first + base)[told]).all()
+                stated: Any = inside if holds is None else getattr(holds, "array", None)
+                assert (stated == inside).all() and (holds is not None or inside.all())
+                where = np.broadcast_to(np.asarray(getattr(result, "array", result)), at.shape)
+                assert (where[stated].astype(np.int64) == (at - first + base)[stated]).all()
 
 
 @pytest.mark.parametrize("seed", range(12))
@@ -201,10 +205,10 @@ def test_conversions_do_not_wrap(seed: int) -> None:
     element = (I8, F16, F32, F64)[seed % 4]
     tile = Tile(element, shape, source)
     lowering, op = machine(shape, source, element, target, conversion_bytes(tile, target))
-    given = list(held(lowering.thread, source, shape, element))
-    found = convert(lowering, op, given, tile, target)
-    wanted = held(lowering.thread, target, shape, element)
-    for x, y, number in zip(found, wanted, numbers(target, shape), strict=True):
+    source_values = list(numbered(lowering.thread, source, shape, element))
+    converted = convert(lowering, op, source_values, tile, target)
+    expected = numbered(lowering.thread, target, shape, element)
+    for x, y, number in zip(converted, expected, numbers(target, shape), strict=True):
         where = number >= 0
         assert x.array[where].tobytes() == y.array[where].tobytes()
 
@@ -219,10 +223,10 @@ def test_exclusive_or_of_columns(columns: list[int]) -> None:
     if not any(columns):
         assert total is None
         return
-    wanted = np.zeros(128, np.int64)
+    expected = np.zeros(128, np.int64)
     for bit, column in enumerate(columns):
-        wanted ^= (np.arange(128) >> bit & 1) * column
-    assert (total.array == wanted).all()
+        expected ^= (np.arange(128) >> bit & 1) * column
+    assert (total.array == expected).all()
 
 
 @pytest.mark.parametrize("element", [I1, I8, F8E4M3, I16, F16, BF16, F32])
@@ -231,12 +235,12 @@ def test_small_elements_share_a_word(element: Element) -> None:
     lowering, _ = machine((256,), it, I32, it, 0)
     each = {1: 4, 8: 4, 16: 2}.get(element.bits, 1)
     for count in {1, each}:
-        values: Any = list(held(lowering.thread, blocked_layout((128 * count,), (0,), count, 4),
+        values: Any = list(numbered(lowering.thread, blocked_layout((128 * count,), (0,), count, 4),
                                 (128 * count,), element))  # fmt: skip
         word: Any = pack_elements(lowering, element, values)
         assert count == 1 or isinstance(word, ThreadValues)
-        found: Any = unpack_elements(lowering, element, word, count)
-        for x, y in zip(found, values, strict=True):
+        elements: Any = unpack_elements(lowering, element, word, count)
+        for x, y in zip(elements, values, strict=True):
             assert x.array.tobytes() == y.array.tobytes()
 
 
@@ -260,7 +264,7 @@ VECTORS = [
 def test_accesses_are_as_wide_as_neighbours_allow(
     source: Layout, target: Layout, element: Element, widths: tuple[int, int]
 ) -> None:
-    """Of reads rather than writes where only one may be; and lanes meet in no bank."""
+    """Of reads rather than writes where only one may be; and lanes conflict in no bank."""
     shape = source.extents
     staged = staging(source, target, shape, element.bytes)
     assert (staged.source.vector, staged.target.vector) == widths
@@ -286,8 +290,8 @@ def test_the_side_that_holds_neighbours_alone_takes_wide_accesses() -> None:
     lanes = ((0, 1), (0, 2), (0, 4), (0, 8), (0, 32))
     few = layout(2, register=((0, 16),), lane=lanes, warp=((0, 64),))
     for one, other in ((many, few), (few, many)):
-        found = staging(one, other, (1, 128), 4)
-        wide, narrow = (found.source, found.target)[:: 1 if one is many else -1]
+        plan = staging(one, other, (1, 128), 4)
+        wide, narrow = (plan.source, plan.target)[:: 1 if one is many else -1]
         assert (wide.vector, len(wide.groups)) == (4, 1)
         assert (narrow.vector, len(narrow.groups)) == (1, 2)
 
@@ -298,9 +302,9 @@ def test_a_tile_of_one_dimension_has_rows_without_padding(rest: Repeat) -> None:
     lanes = Repeat("lane", 32, 0)
     one, other = layout(1, repeats=(lanes, rest)), layout(1, repeats=(rest, lanes))
     for size, n in ((1, 32 * rest.count), (4, 32 * rest.count), (4, 32 * rest.count - 1)):
-        found = staging(one, other, (n,), size)
-        assert found.bytes == n * size
-        assert [found.offset((x,)) for x in range(n)] == list(range(0, n * size, size))
+        plan = staging(one, other, (n,), size)
+        assert plan.bytes == n * size
+        assert [plan.offset((x,)) for x in range(n)] == list(range(0, n * size, size))
 
 
 def test_rows_are_accessed_as_widely_as_neighbours_allow() -> None:
@@ -308,15 +312,15 @@ def test_rows_are_accessed_as_widely_as_neighbours_allow() -> None:
     all of them."""
     lanes = (Repeat("lane", 8, 0), Repeat("lane", 4, 0))
     four = layout(1, register=((1,), (2,)), repeats=lanes)
-    found = staging(four, four, (128,), 4)
-    assert (found.source.vector, found.target.vector) == (4, 4)
+    plan = staging(four, four, (128,), 4)
+    assert (plan.source.vector, plan.target.vector) == (4, 4)
     of_rows = layout(3, register=((0, 1, 0), (0, 2, 0), (0, 0, 8), (0, 0, 16)),
                      lane=((1, 0, 0), (2, 0, 0), (0, 0, 1), (0, 0, 2), (0, 0, 4)))  # fmt: skip
     neighbours = layout(3, register=((0, 0, 1), (0, 0, 2)),
                         lane=((0, 0, 4), (0, 0, 8), (0, 0, 16), (0, 1, 0), (0, 2, 0)),
                         repeats=(Repeat("register", 3, 0),))  # fmt: skip
-    found = staging(of_rows, neighbours, (3, 4, 32), 4)
-    for group in found.target.groups:
+    plan = staging(of_rows, neighbours, (3, 4, 32), 4)
+    for group in plan.target.groups:
         for lane in range(32):
-            at = found.offset(neighbours.coordinate(group[0], lane))
+            at = plan.offset(neighbours.coordinate(group[0], lane))
             assert at % (4 * len(group)) == 0

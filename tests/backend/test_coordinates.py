@@ -35,7 +35,7 @@ def lowering_of(warps, thread=None):
 
 
 def swizzled(seed):
-    """A layout of 32 lanes and 4 warps whose bits meet, and that repeats."""
+    """A layout of 32 lanes and 4 warps whose bits overlap, and that repeats."""
     chance = random.Random(seed)
     rows = chance.randrange(2, 6)
     units = [(1 << i, 0) for i in range(rows)] + [(0, 1 << i) for i in range(9 - rows)]
@@ -69,15 +69,15 @@ def coordinates(it, warps):
 
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize("seed", range(40))
-def test_coordinates_whose_bits_meet(seed):
+def test_coordinates_whose_bits_overlap(seed):
     it, lowering = swizzled(seed), lowering_of(4)
-    for register, dim, wanted in coordinates(it, 4):
-        assert (lowering.coordinate(it, register, dim).array == wanted).all()
+    for register, dim, expected in coordinates(it, 4):
+        assert (lowering.coordinate(it, register, dim).array == expected).all()
 
 
 @for_each("seed", range(8))
-def test_a_tile_as_large_as_its_layout_is_held_without_padding(seed):
-    """Which is known, however bits meet; of one that is smaller somewhere it is asked."""
+def test_a_tile_as_large_as_its_layout_is_stored_without_padding(seed):
+    """Which is known, however bits overlap; of one that is smaller somewhere it is asked."""
     it, lowering = swizzled(seed), lowering_of(4)
     for register in range(it.size("register")):
         assert lowering.inside(it, it.extents, register) is None
@@ -86,7 +86,7 @@ def test_a_tile_as_large_as_its_layout_is_held_without_padding(seed):
 
 
 @pytest.mark.parametrize("shape", [(64, 32), (8, 128)])
-def test_coordinates_whose_bits_lie_apart_are_sums(shape):
+def test_coordinates_whose_bits_are_disjoint_are_added(shape):
     """Few instructions: none of which puts single bits together."""
     it, thread = blocked_layout(shape, (1, 0), 4, 4), LlvmThread()
     lowering = lowering_of(4, thread)
@@ -104,15 +104,15 @@ def test_coordinates_of_tiles_that_are_cut_in_any_order(seed):
     it = blocked_layout(shape, chance.choice(((0, 1), (1, 0))), chance.choice((1, 2, 4)), 3)
     lowering = lowering_of(3)
     most = [0, 0]
-    for register, dim, wanted in coordinates(it, 3):
-        assert (lowering.coordinate(it, register, dim).array == wanted).all()
-        most[dim] = max(most[dim], int(wanted.max()) - it.registers[register][dim])
+    for register, dim, expected in coordinates(it, 3):
+        assert (lowering.coordinate(it, register, dim).array == expected).all()
+        most[dim] = max(most[dim], int(expected.max()) - it.registers[register][dim])
     assert [thread_span(it, d) for d in (0, 1)] == most
 
 
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize("seed", range(40))
-def test_between_bits_that_meet_and_tiles_in_rows(seed):
+def test_between_bits_that_overlap_and_tiles_in_rows(seed):
     source = swizzled(seed)
     shape = source.extents
     element = (I8, F16, F32, F64)[seed % 4]
@@ -142,7 +142,7 @@ def test_what_lanes_hold_goes_to_registers(bit):
 
 @for_each("size", [(32, 32), (8, 64), (16, 128), (32, 30), (64, 4)])
 @for_each("element", [I8, F16, F32, F64])
-def test_columns_in_shared_memory_meet_in_few_banks(size, element):
+def test_columns_in_shared_memory_conflict_in_few_banks(size, element):
     """Rows of a multiple of all banks are apart by 16 bytes more."""
     place = placement(Tile(element, size, blocked_layout(size, (1, 0), 1, 1)))
     row = size[1] * element.bytes

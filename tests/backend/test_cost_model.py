@@ -33,22 +33,22 @@ def test_a_reshape_keeps_the_order_of_elements(old, new):
 
 
 @pytest.mark.parametrize("size", [1, 2, 4, 8])
-def test_partial_sums_are_read_as_wide_as_they_are_aligned(size):
+def test_partial_results_are_read_as_wide_as_they_are_aligned(size):
     for warps in range(1, 33):
         width = _load_width(warps, size)
         assert width * size <= 16 and warps % width == 0
         assert width * 2 * size > 16 or warps % (width * 2)
 
 
-@for_each("held", [1, 8, 32, 64, 256, 2048])
+@for_each("elements", [1, 8, 32, 64, 256, 2048])
 @for_each("k", [1, 3, 8, 12, 16, 24, 64, 100, 512])
-def test_products_are_written_out_by_divisors(k, held):
+def test_dots_are_unrolled_by_divisors(k, elements):
     """As many steps as make about a thousand multiply-adds of a thread, one at least."""
-    c = SimpleNamespace(type=SimpleNamespace(layout=SimpleNamespace(size=lambda axis: held)))
-    found = steps(SimpleNamespace(a=SimpleNamespace(type=SimpleNamespace(shape=(4, k))), c=c))
-    assert k % found == 0 and (found * held <= 1024 or found == 1)
-    fitting = [n for n in (16, 8, 4, 2, 1, k) if k % n == 0 and n * held <= 1024]
-    assert found == max(fitting, default=1)
+    c = SimpleNamespace(type=SimpleNamespace(layout=SimpleNamespace(size=lambda axis: elements)))
+    count = steps(SimpleNamespace(a=SimpleNamespace(type=SimpleNamespace(shape=(4, k))), c=c))
+    assert k % count == 0 and (count * elements <= 1024 or count == 1)
+    fitting = [n for n in (16, 8, 4, 2, 1, k) if k % n == 0 and n * elements <= 1024]
+    assert count == max(fitting, default=1)
 
 
 def test_accesses_that_share_no_byte():
@@ -59,8 +59,8 @@ def test_accesses_that_share_no_byte():
 
 def test_the_oldest_ptx_that_has_what_a_target_uses():
     """CUDA 12.1's for sm_89 (PTX ISA 8.1 brings its conversions of f8), 11.0's for sm_80."""
-    found = {name: TARGETS[name].features for name in ("sm_80", "sm_86", "sm_89", "sm_90")}
-    assert found == {"sm_80": "+ptx80", "sm_86": "+ptx80", "sm_89": "+ptx81", "sm_90": "+ptx81"}
+    by_name = {name: TARGETS[name].features for name in ("sm_80", "sm_86", "sm_89", "sm_90")}
+    assert by_name == {"sm_80": "+ptx80", "sm_86": "+ptx80", "sm_89": "+ptx81", "sm_90": "+ptx81"}
 
 
 COPY = """tir 1.0
@@ -184,10 +184,10 @@ done:
 @pytest.mark.parametrize("warps", [1, 4])
 def test_a_mask_that_a_loop_carries_is_asked_lane_by_lane(warps):
     module, x = textual.parse(CARRIED), np.arange(1, 129, dtype=np.float32)
-    found = [np.full(128, -1, np.float32) for _ in range(2)]
-    tileir.interpret(module, None, 1, [x, found[0], 1])
-    SimtExecutor().launch(module, None, 1, [x, found[1], 1], num_warps=warps)
-    np.testing.assert_array_equal(found[1], found[0])
+    out = [np.full(128, -1, np.float32) for _ in range(2)]
+    tileir.interpret(module, None, 1, [x, out[0], 1])
+    SimtExecutor().launch(module, None, 1, [x, out[1], 1], num_warps=warps)
+    np.testing.assert_array_equal(out[1], out[0])
 
 
 CHAIN = """tir 1.0
@@ -212,8 +212,8 @@ entry:
 """
 
 
-def test_products_of_products_stay_in_registers():
-    """All warps along M: what one product gives another takes as it is, and as its sums."""
+def test_chained_dots_stay_in_registers():
+    """All warps along M: what one matmul gives another takes as it is, and as its accumulators."""
     done = run_pipeline(textual.parse(CHAIN), target("sm_80"), Options(num_warps=4), None)
     text = print_module(done.stages["layouts"])
     after = text[text.index(" = dot ") :]
@@ -279,11 +279,11 @@ def test_rows_that_a_loop_loads_are_loaded_for_several_rows_of_a_thread():
     assert row.layout.size("register") == 4
     random = np.random.default_rng(1)
     sizes = ((256, "f2"), (1024, "f2"), (1024, "f4"))
-    given = [random.integers(-4, 5, n).astype(d) for n, d in sizes]
-    found = [np.zeros(1024, np.float16) for _ in range(2)]
-    tileir.interpret(module, None, 1, [*given, found[0]])
-    SimtExecutor().launch(module, None, 1, [*given, found[1]], num_warps=4)
-    np.testing.assert_array_equal(found[1], found[0])
+    inputs = [random.integers(-4, 5, n).astype(d) for n, d in sizes]
+    out = [np.zeros(1024, np.float16) for _ in range(2)]
+    tileir.interpret(module, None, 1, [*inputs, out[0]])
+    SimtExecutor().launch(module, None, 1, [*inputs, out[1]], num_warps=4)
+    np.testing.assert_array_equal(out[1], out[0])
 
 
 def loaded(name, kind, shape):
@@ -299,8 +299,8 @@ def loaded(name, kind, shape):
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("shape", [(3, 5, 9, 7), (2, 12, 40, 24), (1, 33, 5, 100)], ids=str)
 @pytest.mark.parametrize("warps", [1, 4])
-def test_products_of_odd_shapes(shape, warps):
-    """Factors that pass through shared memory, padding left out."""
+def test_dots_of_odd_shapes(shape, warps):
+    """Operands that pass through shared memory, padding left out."""
     batch, m, n, k = shape
     shapes = {"a": (batch, m, k), "b": (batch, k, n), "c": (batch, m, n)}
     parts = "\n  ".join(loaded(x, "f32", s) for x, s in shapes.items())
@@ -314,10 +314,10 @@ entry:
 }}
 """
     random = np.random.default_rng(m)
-    given = [random.integers(-4, 5, s).astype(np.float32) for s in shapes.values()]
-    found = given[2].copy()
-    SimtExecutor().launch(textual.parse(text), None, 1, [*given[:2], found], num_warps=warps)
-    np.testing.assert_array_equal(found, given[0] @ given[1] + given[2])
+    inputs = [random.integers(-4, 5, s).astype(np.float32) for s in shapes.values()]
+    result = inputs[2].copy()
+    SimtExecutor().launch(textual.parse(text), None, 1, [*inputs[:2], result], num_warps=warps)
+    np.testing.assert_array_equal(result, inputs[0] @ inputs[1] + inputs[2])
 
 
 @for_each(

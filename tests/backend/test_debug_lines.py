@@ -51,23 +51,23 @@ def compiled(module: Module, line_info: bool, **options: object) -> CompiledKern
 
 def number(data: Iterator[int]) -> int:
     """An unsigned LEB128."""
-    found = shift = 0
+    value = shift = 0
     for byte in data:
-        found |= (byte & 127) << shift
+        value |= (byte & 127) << shift
         shift += 7
         if byte < 128:
             break
-    return found
+    return value
 
 
 def signed(data: Iterator[int]) -> int:
     """A signed LEB128."""
-    found = shift = 0
+    value = shift = 0
     for byte in data:
-        found |= (byte & 127) << shift
+        value |= (byte & 127) << shift
         shift += 7
         if byte < 128:
-            return found - (1 << shift) if byte & 64 else found
+            return value - (1 << shift) if byte & 64 else value
     raise AssertionError("cut off")
 
 
@@ -121,13 +121,13 @@ def rows(
 def test_the_table_names_files_and_lines() -> None:
     done = compiled(parse(ROWS, "rows.tir"), True)
     files, places = table(dict(sections(done.cubin))[".debug_line"])
-    found = {(files[file - 1], line) for file, line in places}
+    named_lines = {(files[file - 1], line) for file, line in places}
     start = ROWS.splitlines().index("  %i = make_range i32<128>") + 1
-    in_kernel = {line for file, line in found if file == "rows.tir"}
+    in_kernel = {line for file, line in named_lines if file == "rows.tir"}
     stated = {"load", "reduce", "store"}
-    wanted = {n for n, t in enumerate(ROWS.splitlines(), 1) if stated & set(t.split())}
-    assert wanted <= in_kernel <= {*range(start - 2, start + 13)}
-    assert ("library.py", 7) in found
+    expected = {n for n, t in enumerate(ROWS.splitlines(), 1) if stated & set(t.split())}
+    assert expected <= in_kernel <= {*range(start - 2, start + 13)}
+    assert ("library.py", 7) in named_lines
 
 
 def test_lines_of_python_are_the_caller_s() -> None:

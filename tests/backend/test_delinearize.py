@@ -53,11 +53,11 @@ class Writer:
     def scalar(self, terms: dict[str, int]) -> str:
         """The sum of multiples of scalars."""
         total = ""
-        for name, factor in terms.items():
-            one = f"i64 {factor}" if name == "one" else ""
+        for name, coefficient in terms.items():
+            one = f"i64 {coefficient}" if name == "one" else ""
             if not one:
                 first, *others = name.split("*")
-                one = self.put(f"mul i64 %{first}, {factor} {NSW}")
+                one = self.put(f"mul i64 %{first}, {coefficient} {NSW}")
                 for other in others:
                     one = self.put(f"mul i64 {one}, %{other} {NSW}")
             total = self.put(f"add i64 {total}, {one.removeprefix('i64 ')} {NSW}") if total else one
@@ -79,7 +79,8 @@ class Writer:
 
 def total(terms: dict[str, int], numbers: dict[str, int]) -> int:
     return sum(
-        factor * prod(numbers[part] for part in name.split("*")) for name, factor in terms.items()
+        coefficient * prod(numbers[part] for part in name.split("*"))
+        for name, coefficient in terms.items()
     )
 
 
@@ -134,7 +135,7 @@ def example(chance: random.Random) -> Example:
         if form == 0:
             continue
         if form == 5:  # what is left: lane < extent - start
-            rest = {name: -factor for name, factor in start.items()}
+            rest = {name: -coefficient for name, coefficient in start.items()}
             conditions.append((dim, "slt", {}, {**extent, **rest}))
             continue
         relation = chance.choice(("slt", "sle", "ult"))
@@ -338,7 +339,7 @@ def test_a_term_belongs_to_the_longest_stride_that_divides_it() -> None:
         assert len(by_tile[0].terms) == 1 and not by_tile[1].terms
 
 
-LATE = """tir 1.0
+LOADED_IN_BODY = """tir 1.0
 
 define kernel void @f(f32* %x, i64* %rows, i64 %k) {
 entry:
@@ -354,7 +355,7 @@ body:
 
 
 def access_from(start: Polynomial, offset: Polynomial) -> tuple[Any, TensorAccess]:
-    function = parse(LATE).functions["f"]
+    function = parse(LOADED_IN_BODY).functions["f"]
     named = {v.name: v for op in function.ops for v in op.results}
     named |= {p.name: p.value for p in function.parameters}
 
@@ -368,12 +369,12 @@ def access_from(start: Polynomial, offset: Polynomial) -> tuple[Any, TensorAcces
 
 
 def form_of(**terms: int) -> Any:
-    return Polynomial({(name,): factor for name, factor in terms.items()})  # type: ignore[misc]
+    return Polynomial({(name,): coefficient for name, coefficient in terms.items()})  # type: ignore[misc]
 
 
-@pytest.mark.parametrize("factor", [1, -1, 3])
-def test_the_kernel_checks_that_a_start_from_memory_is_not_negative(factor: int) -> None:
-    function, access = access_from(form_of(v=factor), form_of())
+@pytest.mark.parametrize("coefficient", [1, -1, 3])
+def test_the_kernel_checks_that_a_start_from_memory_is_not_negative(coefficient: int) -> None:
+    function, access = access_from(form_of(v=coefficient), form_of())
     *computed, asserted = kernel_checks(function, access)
     machine, values = Machine(), dict[Any, Any]()
     for number in range(-2, 3):
@@ -384,10 +385,10 @@ def test_the_kernel_checks_that_a_start_from_memory_is_not_negative(factor: int)
                 values[v] if v in values else Tensor(np.asarray(v.value, np.int64))  # type: ignore[union-attr]
                 for v in op.inputs
             ]
-            found = op.evaluate(machine, *operands)
-            values.update(zip(op.results, found if isinstance(found, tuple) else (found,)))  # noqa: B905
+            result = op.evaluate(machine, *operands)
+            values.update(zip(op.results, result if isinstance(result, tuple) else (result,)))  # noqa: B905
         (condition,) = asserted.operands
-        assert bool(values[condition].data) == (factor * number >= 0)
+        assert bool(values[condition].data) == (coefficient * number >= 0)
 
 
 def test_starts_that_the_entry_block_computes_are_checked_there() -> None:

@@ -1,4 +1,4 @@
-"""Divisions whose operands lie in intervals that begin and end where their types do: the simulator
+"""Divisions whose operands are in intervals that begin and end where their types do: the simulator
 and the CPU against Python's integers, and what becomes of those of scalars."""
 
 import itertools
@@ -91,11 +91,11 @@ def test_tiles(op: str, mode: str | None, on: str) -> None:
     for low, high in bounds[1::2]:
         if low <= 0 <= high:  # no divisor is zero
             b[(b == 0) | ((b < low) & (low == 0)) | ((b > high) & (high == 0))] = low or high
-    found = np.zeros(32 * len(bounds), np.int64)
-    executor(on).launch(module, "k", 1, [np.concatenate([a, b]), found])
+    actual = np.zeros(32 * len(bounds), np.int64)
+    executor(on).launch(module, "k", 1, [np.concatenate([a, b]), actual])
     for i in range(len(bounds) // 2):
         (al, ah), (bl, bh) = bounds[2 * i : 2 * i + 2]
-        for x, y, result in zip(a, b, found[64 * i : 64 * i + 64], strict=True):
+        for x, y, result in zip(a, b, actual[64 * i : 64 * i + 64], strict=True):
             x, y = (min(max(int(v), lo), hi) for v, lo, hi in ((x, al, ah), (y, bl, bh)))
             if y:
                 expected = quotient_or_remainder(op, mode, x, y)

@@ -58,10 +58,10 @@ def test_quotients_and_remainders_of_64_bits(case, op, mode):
     """The same in 32 bits and without signs, at the ends of i32."""
     module, _ = module_of(case, op, mode)
     for n, m in DIVISORS_AND_DIVIDENDS:
-        expected, found = np.zeros(5, np.int64), np.zeros(5, np.int64)
+        expected, actual = np.zeros(5, np.int64), np.zeros(5, np.int64)
         tileir.interpret(module, "k", 5, [expected, n, m])
-        executor("simt").launch(module, "k", 5, [found, n, m])
-        np.testing.assert_array_equal(found, expected)
+        executor("simt").launch(module, "k", 5, [actual, n, m])
+        np.testing.assert_array_equal(actual, expected)
 
 
 @pytest.mark.parametrize("op", ["sdiv", "srem"])
@@ -102,10 +102,10 @@ def scalars(op, rest, a, b):
 def test_quotients_and_remainders_of_the_same_numbers(op, rest, a, b):
     module = scalars(op, rest, a, b)
     for n, m in DIVISORS_AND_DIVIDENDS:
-        expected, found = np.zeros(64, np.int32), np.zeros(64, np.int32)
+        expected, actual = np.zeros(64, np.int32), np.zeros(64, np.int32)
         tileir.interpret(module, "k", 1, [expected, n, m])
-        executor("simt").launch(module, "k", 1, [found, n, m])
-        np.testing.assert_array_equal(found, expected)
+        executor("simt").launch(module, "k", 1, [actual, n, m])
+        np.testing.assert_array_equal(actual, expected)
 
 
 @pytest.mark.parametrize("a", ["%m", "%pid"])
@@ -150,10 +150,10 @@ def test_elements_are_divided_by_the_instruction_for_any_numbers(op, bits):
     info = np.iinfo(f"i{bits // 8}")
     numbers = [info.min, info.min + 1, -7, -1, 1, 2, 3, info.max]
     x, y = (np.array(v, info.dtype) for v in zip(*itertools.product(numbers, numbers), strict=True))
-    expected, found = np.zeros(64, info.dtype), np.zeros(64, info.dtype)
+    expected, actual = np.zeros(64, info.dtype), np.zeros(64, info.dtype)
     tileir.interpret(module, "k", 1, [x, y, expected])
-    executor("simt").launch(module, "k", 1, [x, y, found])
-    np.testing.assert_array_equal(found, expected)
+    executor("simt").launch(module, "k", 1, [x, y, actual])
+    np.testing.assert_array_equal(actual, expected)
 
 
 INDEX = """tir 1.0

@@ -1,6 +1,6 @@
-"""Matrix products: threads against the interpreter, for every type, shape and way to multiply."""
+"""Matmuls: threads against the interpreter, for every type, shape and way to multiply."""
 
-from itertools import product as product_of_sets
+import itertools
 
 import numpy as np
 import pytest
@@ -18,7 +18,7 @@ from tileir.machine import dtype_of
 FLOATS = [(F16, F32), (F16, F16), (BF16, F32), (F32, F32), (F64, F64), (F8E4M3, F32), (F8E5M2, F16)]
 SHAPES = [(16, 8, 16), (32, 24, 40), (48, 20, 7), (1, 5, 3), (7, 9, 33)]
 HALF_ULP = {"float16": 2.0**-11, "float32": 2.0**-24, "float64": 2.0**-53}
-FACTOR = {"tf32": 2.0**-11, "tf32x3": 2.0**-21, "bf16x3": 2.0**-16, "bf16x6": 2.0**-22}
+RELATIVE_ERROR = {"tf32": 2.0**-11, "tf32x3": 2.0**-21, "bf16x3": 2.0**-16, "bf16x6": 2.0**-22}
 
 
 def product(a, b, c, precision="ieee", lhs_signed=True, rhs_signed=True):
@@ -31,8 +31,8 @@ def product(a, b, c, precision="ieee", lhs_signed=True, rhs_signed=True):
             for p, t in zip(pointers, (a, b, c), strict=False)
         ]
         signs = {"lhs_signed": lhs_signed, "rhs_signed": rhs_signed}
-        found = builder.dot(*values, precision=precision, **signs)
-        (pointers[3] + offsets(builder, c.shape)).store(found)
+        dot = builder.dot(*values, precision=precision, **signs)
+        (pointers[3] + offsets(builder, c.shape)).store(dot)
     return builder.module()
 
 
@@ -47,34 +47,34 @@ def offsets(builder, shape):
 
 def arrays(kinds, seed=0):
     random = np.random.default_rng(seed)
-    found = []
+    operands = []
     for kind in kinds:
         dtype = dtype_of(kind.element)
         if kind.element.is_integer:
             data = random.integers(-128, 128, kind.shape).astype(dtype)
         else:
             data = random.normal(size=kind.shape).astype(dtype)
-        found.append(data)
-    return [*found, np.zeros_like(found[2])]
+        operands.append(data)
+    return [*operands, np.zeros_like(operands[2])]
 
 
-def check(module, kinds, factor=0.0, **options):
-    """Within (K + 1) half-ulps of |a| |b| + |c|, at the precision of the factors."""
-    given = arrays(kinds)
-    expected, found = ([x.copy() for x in given] for _ in range(2))
+def check(module, kinds, relative_error=0.0, **options):
+    """Within (K + 1) half-ulps of |a| |b| + |c|, at the precision of the operands."""
+    inputs = arrays(kinds)
+    expected, actual = ([x.copy() for x in inputs] for _ in range(2))
     tileir.interpret(module, "product", (1,), expected)
-    SimtExecutor().launch(module, "product", 1, found, **options)
+    SimtExecutor().launch(module, "product", 1, actual, **options)
     if kinds[2].element.is_integer:
-        np.testing.assert_array_equal(found[3], expected[3])
+        np.testing.assert_array_equal(actual[3], expected[3])
         return
-    a, b, c = (np.abs(x.astype(np.float64)) for x in given[:3])
-    unit = HALF_ULP[given[3].dtype.name] * (a.shape[-1] + 1) + 4 * factor
-    off = np.abs(found[3].astype(np.float64) - expected[3].astype(np.float64))
+    a, b, c = (np.abs(x.astype(np.float64)) for x in inputs[:3])
+    unit = HALF_ULP[inputs[3].dtype.name] * (a.shape[-1] + 1) + 4 * relative_error
+    off = np.abs(actual[3].astype(np.float64) - expected[3].astype(np.float64))
     assert (off <= unit * (a @ b + c) + 1e-30).all()
 
 
-def kinds_of(factor, total, m, n, k, batch=()):
-    return tile(factor, (*batch, m, k)), tile(factor, (*batch, k, n)), tile(total, (*batch, m, n))
+def kinds_of(element, total, m, n, k, batch=()):
+    return tile(element, (*batch, m, k)), tile(element, (*batch, k, n)), tile(total, (*batch, m, n))
 
 
 @pytest.mark.sampled(2)
@@ -96,11 +96,11 @@ def test_batches(pair, warps):
 
 
 @pytest.mark.sampled(3)
-@pytest.mark.parametrize("precision", sorted(FACTOR))
+@pytest.mark.parametrize("precision", sorted(RELATIVE_ERROR))
 @pytest.mark.parametrize("shape", [(16, 8, 16), (20, 12, 19)], ids=str)
 def test_precisions(precision, shape):
     kinds = kinds_of(F32, F32, *shape)
-    check(product(*kinds, precision=precision), kinds, FACTOR[precision], num_warps=4)
+    check(product(*kinds, precision=precision), kinds, RELATIVE_ERROR[precision], num_warps=4)
 
 
 @pytest.mark.sampled(1)
@@ -123,7 +123,7 @@ def test_assembles(pair):
             assert ("mma.sync" in compiled.ptx) == (pair != (F32, F32))
 
 
-@pytest.mark.parametrize("precision", sorted(FACTOR))
+@pytest.mark.parametrize("precision", sorted(RELATIVE_ERROR))
 def test_precisions_assemble(precision):
     compiled = compile_kernel(product(*kinds_of(F32, F32, 32, 16, 16), precision=precision))
     assert compiled.cubin and "mma.sync" in compiled.ptx
@@ -133,20 +133,20 @@ def test_precisions_assemble(precision):
 
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("sizes", [(64, 64, 16), (32, 32, 32), (16, 128, 32)], ids=str)
-def test_factors_in_shared_memory_meet_in_no_bank(sizes):
+def test_operands_in_shared_memory_conflict_in_no_bank(sizes):
     m, n, k = sizes
     shapes, random = ((m, k), (k, n), (m, n)), np.random.default_rng(m)
-    given = [random.integers(-4, 5, s).astype(np.float32) for s in shapes]
-    found, counts = np.zeros((m, n), np.float32), Counts()
+    inputs = [random.integers(-4, 5, s).astype(np.float32) for s in shapes]
+    out, counts = np.zeros((m, n), np.float32), Counts()
     module = product(*(tile(F32, s) for s in shapes))
-    SimtExecutor().launch(module, None, 1, [*given, found], counts=counts, num_warps=4)
-    np.testing.assert_array_equal(found, given[0] @ given[1] + given[2])
+    SimtExecutor().launch(module, None, 1, [*inputs, out], counts=counts, num_warps=4)
+    np.testing.assert_array_equal(out, inputs[0] @ inputs[1] + inputs[2])
     (dot,) = [tally for op, tally in counts.by_op.items() if op.mnemonic == "dot"]
     assert dot.shared > 0 and dot.conflicts == 0
 
 
 def test_the_simulator_rounds_to_tf32_to_nearest_and_away_from_zero() -> None:
-    """PTX ISA, "cvt.rna.tf32": what lies in the middle goes away from zero."""
+    """PTX ISA, "cvt.rna.tf32": what is in the middle goes away from zero."""
     words = np.zeros(32, np.uint32)
     words[:5] = [0x3F801000, 0x3F800FFF, 0xBF801000, 0x3F803000, 0x7F800000]
     thread = SimtThread(32, (0, 0, 0), (1, 1, 1), SimtMemory(0))
@@ -157,22 +157,22 @@ def test_the_simulator_rounds_to_tf32_to_nearest_and_away_from_zero() -> None:
 
 @pytest.mark.parametrize("on", ["interpreter", "simt", "cpu"])
 @pytest.mark.parametrize("bits", [4, 8])
-def test_each_factor_has_its_own_sign(bits, on):
-    """Of 8 bits by MMA, and of 4 bits by multiply-adds: every number that a factor may be."""
+def test_each_operand_has_its_own_sign(bits, on):
+    """Of 8 bits by MMA, and of 4 bits by multiply-adds: every number that an operand may be."""
     m, n, k = 16, 8, 32
     random = np.random.default_rng(bits)
     element, half = (I4, 8) if bits == 4 else (I8, 128)
     left, right = (
         random.integers(-half, half, s).astype(dtype_of(element)) for s in ((m, k), (k, n))
     )
-    for signs in product_of_sets((True, False), repeat=2):
+    for signs in itertools.product((True, False), repeat=2):
         builder = Builder()
         kinds = {"a": pointer(element), "b": pointer(element), "c": pointer(I32)}
         with builder.kernel("product", **kinds) as (x, y, z):
-            factors = [(p + offsets(builder, s)).load() for p, s in ((x, (m, k)), (y, (k, n)))]
+            operands = [(p + offsets(builder, s)).load() for p, s in ((x, (m, k)), (y, (k, n)))]
             zero = builder.constant(tile(I32, (m, n)), 0)
-            found = builder.dot(*factors, zero, lhs_signed=signs[0], rhs_signed=signs[1])
-            (z + offsets(builder, (m, n))).store(found)
+            dot = builder.dot(*operands, zero, lhs_signed=signs[0], rhs_signed=signs[1])
+            (z + offsets(builder, (m, n))).store(dot)
         c = np.zeros((m, n), np.int32)
         executor(on).launch(builder.module(), "product", 1, [left.copy(), right.copy(), c])
         a, b = (of_bits(x, bits, s) for x, s in zip((left, right), signs, strict=True))
@@ -187,7 +187,7 @@ def of_bits(x, bits, signed):
 
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize("k", [256, 136, 132, 130, 131])
-def test_long_products_are_made_in_steps(k):
+def test_long_dots_are_made_in_steps(k):
     """Of 16, 8, 4, 2 and 1 of K at a time."""
     kinds = kinds_of(F32, F32, 32, 32, k)
     check(product(*kinds), kinds, num_warps=4)

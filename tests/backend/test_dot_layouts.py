@@ -1,4 +1,4 @@
-"""Who holds what of a product: warps over the batch, rows and columns, lanes within a warp; and
+"""Who holds what of a matmul: warps over the batch, rows and columns, lanes within a warp; and
 which accesses a layout serves."""
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ def product(kind: Element, m: int, n: int, k: int, batch: tuple[int, ...] = ()) 
 def of_warps(it: Layout, shape: tuple[int, ...]) -> list[np.ndarray[Any, Any]]:
     """The elements that each warp holds, as a mask; the layout is as large as the tile."""
     assert all(e >= n for e, n in zip(it.extents, shape, strict=True))
-    found: list[np.ndarray[Any, Any]] = []
+    masks: list[np.ndarray[Any, Any]] = []
     for warp in range(it.size("warp")):
         mask = np.zeros(it.extents, bool)
         for register in range(it.size("register")):
             for lane in range(32):
                 mask[it.coordinate(register, lane, warp)] = True
-        found.append(mask[tuple(slice(n) for n in shape)])
-    return found
+        masks.append(mask[tuple(slice(n) for n in shape)])
+    return masks
 
 
 def ways(it: Layout, shape: tuple[int, ...]) -> tuple[int, ...]:
@@ -53,7 +53,7 @@ def ways(it: Layout, shape: tuple[int, ...]) -> tuple[int, ...]:
 
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize(
-    ("kind", "sizes", "batch", "warps", "wanted"),
+    ("kind", "sizes", "batch", "warps", "expected"),
     [
         (F16, (64, 64, 32), (), 4, (2, 2)), (F16, (128, 32, 32), (), 4, (4, 1)),
         (F16, (16, 128, 32), (), 4, (1, 4)), (F16, (64, 128, 16), (), 8, (2, 4)),
@@ -64,40 +64,42 @@ def ways(it: Layout, shape: tuple[int, ...]) -> tuple[int, ...]:
     ],
 )  # fmt: skip
 def test_warps_read_least(
-    kind: Element, sizes: Any, batch: Any, warps: int, wanted: tuple[int, ...]
+    kind: Element, sizes: Any, batch: Any, warps: int, expected: tuple[int, ...]
 ) -> None:
     """As many along the batch as it divides by and no more than along the rest, which is shared so
     that rows and columns are read least."""
     m, n, _ = sizes
-    found = layouts_of(product(kind, *sizes, batch), warps)
+    layouts = layouts_of(product(kind, *sizes, batch), warps)
     shape = (*batch, m, n)
-    shared = ways(found.c, shape)
-    assert shared == wanted or (np.prod(shared) == np.prod(wanted) and shared[:-2] == wanted[:-2])
+    shared = ways(layouts.c, shape)
+    assert shared == expected or (
+        np.prod(shared) == np.prod(expected) and shared[:-2] == expected[:-2]
+    )
 
 
-@pytest.mark.parametrize(("rows", "wanted"), [(64, (4, 1)), (63, (4, 1)), (32, (2, 2))])
-def test_rows_first_where_another_product_takes_them(rows: int, wanted: tuple[int, int]) -> None:
-    found = layouts_of(product(F16, rows, 64, 16), 4, rows_first=True)
+@pytest.mark.parametrize(("rows", "expected"), [(64, (4, 1)), (63, (4, 1)), (32, (2, 2))])
+def test_rows_first_where_another_dot_takes_them(rows: int, expected: tuple[int, int]) -> None:
+    layouts = layouts_of(product(F16, rows, 64, 16), 4, rows_first=True)
     if rows == 64:
-        assert ways(found.c, (rows, 64)) == wanted
-    assert found.mma is not None
+        assert ways(layouts.c, (rows, 64)) == expected
+    assert layouts.mma is not None
 
 
 def test_lanes_that_multiply_and_add() -> None:
-    """8 rows of 4 lanes, each of which holds 16 bytes of a row; factors have all of K."""
-    found, width = layouts_of(product(F32, 32, 64, 8), 1), 4
-    assert found.mma is None
+    """8 rows of 4 lanes, each of which holds 16 bytes of a row; operands have all of K."""
+    result, width = layouts_of(product(F32, 32, 64, 8), 1), 4
+    assert result.mma is None
     assert ways(layouts_of(product(F32, 32, 80, 8), 1).c, (32, 80)) == (1, 1)
-    places = {found.c.coordinate(0, lane) for lane in range(32)}
+    places = {result.c.coordinate(0, lane) for lane in range(32)}
     assert places == {(r, width * c) for r in range(8) for c in range(4)}
-    first = [found.c.coordinate(r, 0) for r in range(width)]
+    first = [result.c.coordinate(r, 0) for r in range(width)]
     assert first == [(0, i) for i in range(width)]
-    for it, dim in ((found.a, 0), (found.b, 1)):
+    for it, dim in ((result.a, 0), (result.b, 1)):
         for lane in range(32):
-            mine = {found.c.coordinate(r, lane)[dim] for r in range(found.c.size("register"))}
-            held = {it.coordinate(r, lane) for r in range(it.size("register"))}
-            assert {v[dim] for v in held} == mine
-            assert {v[1 - dim] for v in held} == set(range(8))
+            mine = {result.c.coordinate(r, lane)[dim] for r in range(result.c.size("register"))}
+            coordinates = {it.coordinate(r, lane) for r in range(it.size("register"))}
+            assert {v[dim] for v in coordinates} == mine
+            assert {v[1 - dim] for v in coordinates} == set(range(8))
 
 
 ACCESSES = """tir 1.0
@@ -144,33 +146,33 @@ def test_layouts_that_serve_an_access() -> None:
     assert anchors.of(next(iter(function.ops))) is None
 
 
-def test_what_lies_between_products_is_looked_at_once() -> None:
-    """64 sums of a value and itself, of which there are 2^64 ways back to the first product."""
-    sums = "\n".join(f"  %s{n + 1} = fadd f32<32, 32> %s{n}, %s{n}" for n in range(64))
+def test_what_is_between_dots_is_looked_at_once() -> None:
+    """64 additions of a value and itself, of which there are 2^64 ways back to the first matmul."""
+    additions = "\n".join(f"  %s{n + 1} = fadd f32<32, 32> %s{n}, %s{n}" for n in range(64))
     function = parse(f"""tir 1.0
 
 define kernel void @k(f32* %x) {{
 entry:
   %a = splat f32<32, 32> f32 1.0
   %s0 = dot f32<32, 32> %a, %a, 0.0
-{sums}
+{additions}
   %d = dot f32<32, 32> %s64, %a, 0.0
   ret
 }}
 """).kernel()
     first, second = (op for op in function.ops if op.mnemonic == "dot")
-    found = dot_layouts_of(function, 4)
-    assert set(found.dots) == {first, second}
-    assert ways(found.dots[first].c, (32, 32)) == ways(found.dots[second].c, (32, 32))
+    dot_layouts = dot_layouts_of(function, 4)
+    assert set(dot_layouts.dots) == {first, second}
+    assert ways(dot_layouts.dots[first].c, (32, 32)) == ways(dot_layouts.dots[second].c, (32, 32))
 
 
-@for_each(("m", "n", "warps", "wanted"), [
+@for_each(("m", "n", "warps", "expected"), [
         (64, 64, 4, (1, 1)), (128, 64, 8, (2, 1)), (64, 64, 8, (1, 2)), (192, 64, 8, (1, 2)),
         (192, 64, 12, (3, 1)), (128, 64, 16, (2, 2)), (64, 96, 12, (1, 3)), (256, 8, 16, (4, 1)),
     ])  # fmt: skip
-def test_warpgroups_share_rows_first(m: int, n: int, warps: int, wanted: tuple[int, int]) -> None:
+def test_warpgroups_share_rows_first(m: int, n: int, warps: int, expected: tuple[int, int]) -> None:
     """As many of them as the blocks of 64 rows divide by."""
-    assert warpgroup_grid(product(F16, m, n, 16), warps) == wanted
+    assert warpgroup_grid(product(F16, m, n, 16), warps) == expected
 
 
 def test_columns_that_warpgroups_cannot_share() -> None:
@@ -180,13 +182,13 @@ def test_columns_that_warpgroups_cannot_share() -> None:
         warpgroup_grid(product(F16, 64, 72, 16), 8)
 
 
-@for_each(("kind", "n", "wanted"), [
+@for_each(("kind", "n", "expected"), [
         (F16, 8, 8), (F16, 256, 256), (F16, 264, 88), (F16, 272, 136), (F16, 520, 104),
         (I8, 8, 8), (I8, 16, 16), (I8, 24, 24), (I8, 40, 8), (I8, 48, 48), (I8, 120, 24),
         (I8, 256, 256), (I8, 264, 24), (I8, 288, 144),
     ])  # fmt: skip
 def test_columns_of_one_instruction_are_as_many_as_there_may_be(
-    kind: Element, n: int, wanted: int
+    kind: Element, n: int, expected: int
 ) -> None:
     """Up to 256, all alike; for integers a multiple of 16, 8 or 24 (PTX ISA, "wgmma.mma_async")."""
     place = {1: "i8", 2: "f16"}[kind.bytes] + " addrspace(3)*"
@@ -202,4 +204,4 @@ entry:
 }}
 """).functions["k"]
     (op,) = (op for op in function.ops if op.mnemonic == "gpu.wgmma")
-    assert warpgroup(op, 4).n == wanted
+    assert warpgroup(op, 4).n == expected

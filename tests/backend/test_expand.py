@@ -1,4 +1,4 @@
-"""Descriptors, scaled products and guarded scans through the lowering, against the interpreter."""
+"""Descriptors, scaled matmuls and guarded scans through the lowering, against the interpreter."""
 
 from typing import ClassVar
 
@@ -22,9 +22,9 @@ def agree(text, *arrays):
     mine = [a.copy() for a in arrays]
     tileir.interpret(module, None, 1, list(arrays), allow_undef=True)
     for warps in (1, 4):
-        found = [a.copy() for a in mine]
-        SimtExecutor().launch(module, None, 1, found, num_warps=warps)
-        for a, b in zip(arrays, found, strict=True):
+        actual = [a.copy() for a in mine]
+        SimtExecutor().launch(module, None, 1, actual, num_warps=warps)
+        for a, b in zip(arrays, actual, strict=True):
             np.testing.assert_array_equal(a, b)
 
 

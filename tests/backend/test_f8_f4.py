@@ -17,14 +17,14 @@ KINDS = [F8E4M3, F8E5M2]
 
 
 def thread(count, by_instruction):
-    made = SimtThread(count, (0, 0, 0), (1, 1, 1), SimtMemory(0))
-    made.f8_conversion = by_instruction
-    return made
+    simt_thread = SimtThread(count, (0, 0, 0), (1, 1, 1), SimtMemory(0))
+    simt_thread.f8_conversion = by_instruction
+    return simt_thread
 
 
-def same(found, expected):
-    bits = found.view(np.uint8) == expected.view(np.uint8)
-    nan = [np.isnan(x.view(expected.dtype).astype(np.float32)) for x in (found, expected)]
+def same(actual, expected):
+    bits = actual.view(np.uint8) == expected.view(np.uint8)
+    nan = [np.isnan(x.view(expected.dtype).astype(np.float32)) for x in (actual, expected)]
     return bits | (nan[0] & nan[1])
 
 
@@ -43,10 +43,10 @@ def test_narrowing(kind, saturate, by_instruction):
         x = np.concatenate([every, *between, (every[:-1] + every[1:]) / 2, raw, edges])
         x = x.astype(np.float32)
         expected = to_float(x, dtype_of(kind), saturate=saturate)
-        found = narrow(
+        array = narrow(
             thread(len(x), by_instruction), F32, kind, ThreadValues(x), "rn", saturate
         ).array
-    assert same(found, expected).all()
+    assert same(array, expected).all()
 
 
 @pytest.mark.parametrize("saturate", [False, True])
@@ -56,8 +56,8 @@ def test_four_are_narrowed_as_one_is(kind, saturate):
     raw = random.integers(0, 1 << 32, (4, 2000), dtype=np.uint64).astype(np.uint32).view(np.float32)
     raw[:, :6] = random.permuted(np.float32([[448, 465, -465, 61440, np.inf, np.nan]] * 4), axis=1)
     machine = thread(raw.shape[1], True)
-    found = narrow_four(machine, F32, kind, [ThreadValues(x) for x in raw], saturate)
-    for x, low in zip(raw, found, strict=True):
+    result = narrow_four(machine, F32, kind, [ThreadValues(x) for x in raw], saturate)
+    for x, low in zip(raw, result, strict=True):
         assert same(
             low.array, narrow(machine, F32, kind, ThreadValues(x), "rn", saturate).array
         ).all()
@@ -77,9 +77,9 @@ def test_four_neighbours_are_a_word_made_by_two_instructions(saturate, compared)
     assert ("setp" in compiled.ptx) == compared and len(compiled.cubin) > 0
 
 
-def test_halves_of_words_meet_by_one_permutation():
-    """The factor of a chained product of 8 bits: what lanes exchange are words, taken from the
-    conversion and given to the product as they are."""
+def test_halves_of_words_are_joined_by_one_permutation():
+    """The operand of a chained matmul of 8 bits: what lanes exchange are words, taken from the
+    conversion and given to the matmul as they are."""
     options = Options(warp_specialize=True, persistent=True)
     module = attention(128, 128, 128, F8E4M3, BF16, v_transposed=True)
     ptx = compile_kernel(module, "sm_90a", options).ptx
@@ -92,8 +92,8 @@ def test_halves_of_words_meet_by_one_permutation():
 @pytest.mark.parametrize("kind", KINDS, ids=str)
 def test_widening(kind, by_instruction):
     raw = np.arange(256, dtype=np.uint8)
-    found = widen(thread(256, by_instruction), kind, ThreadValues(raw.view(np.int8))).array
-    np.testing.assert_array_equal(found, raw.view(dtype_of(kind)).astype(np.float32))
+    array = widen(thread(256, by_instruction), kind, ThreadValues(raw.view(np.int8))).array
+    np.testing.assert_array_equal(array, raw.view(dtype_of(kind)).astype(np.float32))
 
 
 @pytest.mark.parametrize(("target", "expected"), [("sm_80", 0), ("sm_89", 1), ("sm_90", 1)])

@@ -57,10 +57,10 @@ def test_threads_agree(n: int, scaled: bool) -> None:
     q = random.integers(-1, 2, (SIZE, SIZE)).astype(np.float16)
     tiles = random.integers(-1, 2, (n, SIZE, SIZE)).astype(np.float16)
     module = scores_times_values(scaled=scaled)
-    expected, found = np.full((2, SIZE, SIZE), np.nan, np.float32)
+    expected, actual = np.full((2, SIZE, SIZE), np.nan, np.float32)
     tileir.interpret(module, "k", (1,), [q, tiles, expected, n])
-    SimtExecutor().launch(module, "k", (1,), [q, tiles, found, n], num_warps=1)
-    np.testing.assert_array_equal(found, expected)
+    SimtExecutor().launch(module, "k", (1,), [q, tiles, actual, n], num_warps=1)
+    np.testing.assert_array_equal(actual, expected)
 
 
 ROWS, WIDTH = 32, 128
@@ -88,8 +88,8 @@ def gradients() -> Any:
 
 @pytest.mark.parametrize(("warps", "stores"), [(4, 1), (8, 0)])
 def test_operands_next_to_warpgroups_are_stored_once(warps: int, stores: int) -> None:
-    """Of 4 warps each thread would have 160 registers of sums, 32 of scores, and 128 of keys in the
-    fragments of two dots."""
+    """Of 4 warps each thread would have 160 registers of accumulators, 32 of scores, and 128 of
+    keys in the fragments of two dots."""
     options = Options(num_warps=warps, warp_specialize=False)
     done = run_pipeline(gradients(), target("sm_90a"), options, None)
     pipelined = done.stages["pipelined"].functions[done.kernel]
@@ -108,11 +108,11 @@ def test_threads_agree_on_gradients(n: int) -> None:
     random = np.random.default_rng(n)
     k = random.integers(-1, 2, (WIDTH, WIDTH)).astype(np.float16)
     x = random.integers(-1, 2, (n, ROWS, WIDTH)).astype(np.float16)
-    expected, found = (
+    expected, actual = (
         [np.full((m, WIDTH), np.nan, np.float32) for m in (WIDTH, ROWS)] for _ in "ef"
     )
     tileir.interpret(gradients(), "k", (1,), [k, x, *expected, n])
     options = {"target": "sm_90a", "num_warps": 4, "warp_specialize": False}
-    SimtExecutor().launch(gradients(), "k", (1,), [k, x, *found, n], **options)
-    for a, b in zip(found, expected, strict=True):
+    SimtExecutor().launch(gradients(), "k", (1,), [k, x, *actual, n], **options)
+    for a, b in zip(actual, expected, strict=True):
         np.testing.assert_array_equal(a, b)

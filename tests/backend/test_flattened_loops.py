@@ -133,11 +133,11 @@ def result(launch: Any, module: Any, shape: tuple[int, int, int], **options: Any
     random = np.random.default_rng(m + n + k)
     a, b = (random.integers(-3, 4, (x, k)).astype(np.float16) for x in (m, n))
     c = np.full((m, n), np.nan, np.float16)
-    given = {"a": a, "b": b, "c": c, "m": m, "n": n, "k": k}
+    arguments = {"a": a, "b": b, "c": c, "m": m, "n": n, "k": k}
     if "matmul" in module.functions:
         places = [random.permutation(-(-x // SIZE)) for x in (m, n)]
-        given["table"] = np.concatenate(places).astype(np.int32)
-    launch(module, None, BLOCKS, given, **options)
+        arguments["table"] = np.concatenate(places).astype(np.int32)
+    launch(module, None, BLOCKS, arguments, **options)
     np.testing.assert_array_equal(c, a.astype(np.float32) @ b.T.astype(np.float32))
     return c
 

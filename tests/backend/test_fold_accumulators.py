@@ -62,10 +62,10 @@ def test_counts_are_the_same_and_fit(counter, combine):
     assert words(kind) * 4 <= max_tile_words(THREADS) < words(carried(module)[0])
     x = np.random.default_rng(0).integers(0, BINS, 5 * COLUMNS).astype(np.int32)
     dtype = np.int64 if counter is I64 else np.int32
-    found, expected = np.zeros((2, 2 * BINS), dtype)
+    actual, expected = np.zeros((2, 2 * BINS), dtype)
     tileir.interpret(module, None, 1, [x, expected, 5])
-    tileir.interpret(new, None, 1, [x, found, 5])
-    np.testing.assert_array_equal(found, expected)
+    tileir.interpret(new, None, 1, [x, actual, 5])
+    np.testing.assert_array_equal(actual, expected)
     assert expected[:BINS].any()
 
 
@@ -106,10 +106,10 @@ def test_any_combiner_and_extent(combiner):
         dtype = np.dtype(f"i{element.bytes}")
         x = np.random.default_rng(1).integers(-128, 128, 3 * BINS * columns).astype(dtype)
         for rows in (0, 3):
-            found, expected = np.zeros((2, BINS), dtype)
+            actual, expected = np.zeros((2, BINS), dtype)
             tileir.interpret(module, None, 1, [x, expected, rows])
-            tileir.interpret(new, None, 1, [x, found, rows])
-            np.testing.assert_array_equal(found, expected)
+            tileir.interpret(new, None, 1, [x, actual, rows])
+            np.testing.assert_array_equal(actual, expected)
 
 
 def test_an_accumulator_that_fits_is_not_folded():
@@ -131,6 +131,6 @@ def test_a_histogram_of_a_block_needs_no_local_memory():
     compiled = compile_kernel(module, "sm_90a", options={"num_warps": 4})
     assert "local" not in compiled.ptx
     x = np.random.default_rng(0).integers(0, 16, 2 * 1024).astype(np.int32)
-    found = np.zeros(16, np.int64)
-    SimtExecutor().launch(module, None, 1, [x, found, 2], num_warps=4)
-    np.testing.assert_array_equal(found, np.bincount(x, minlength=16))
+    out = np.zeros(16, np.int64)
+    SimtExecutor().launch(module, None, 1, [x, out, 2], num_warps=4)
+    np.testing.assert_array_equal(out, np.bincount(x, minlength=16))

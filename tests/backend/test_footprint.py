@@ -1,4 +1,4 @@
-"""The arithmetic of `stage-halo`: terms, rounds of loops, and what windows cover together."""
+"""The arithmetic of `stage-halo`: terms, iterations of loops, and what windows cover together."""
 
 from __future__ import annotations
 
@@ -44,35 +44,35 @@ def moving(which: Symbol) -> bool:
 
 
 def forms(seed: int) -> Iterator[Polynomial]:
-    """Random sums of products, of which no two factors move."""
+    """Random polynomials, of whose monomials no two variables move."""
     r = random.Random(seed)
     for _ in range(8):
-        found = number(r.randint(-9, 9))
+        form = number(r.randint(-9, 9))
         for _ in range(r.randint(0, 4)):
             product = number(r.choice([-3, -1, 1, 2, 7]))
             for which in r.sample([N, W], r.randint(0, 2)):
                 product = product * symbol(which)
             if r.random() < 0.7:
                 product = product * symbol(r.choice([ROWS, COLUMNS, AROUND]))
-            found = found + product
-        yield found
+            form = form + product
+        yield form
 
 
 # Terms --------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_terms_make_the_sum_they_are_of(seed: int) -> None:
+def test_terms_make_the_form_they_are_of(seed: int) -> None:
     at: dict[Symbol, int] = {ROWS: 3, COLUMNS: 5, AROUND: 2, N: 11, W: 101}
     for form in forms(seed):
         parts = split_form(form, moving)
         assert parts is not None
         for fixed in ({}, {AROUND: 2}, {AROUND: 2, COLUMNS: 5}):
-            found = fold_fixed(parts, fixed)
-            assert found.steps.keys() == parts.steps.keys() - fixed.keys()
-            assert not any(moving(s) for s in symbols([*found.steps.values(), found.rest]))
-            total = found.rest.evaluate(at.__getitem__) + sum(
-                step.evaluate(at.__getitem__) * at[s] for s, step in found.steps.items()
+            result = fold_fixed(parts, fixed)
+            assert result.steps.keys() == parts.steps.keys() - fixed.keys()
+            assert not any(moving(s) for s in symbols([*result.steps.values(), result.rest]))
+            total = result.rest.evaluate(at.__getitem__) + sum(
+                step.evaluate(at.__getitem__) * at[s] for s, step in result.steps.items()
             )
             assert total == form.evaluate(at.__getitem__)
         product = symbol(ROWS) * symbol(AROUND) * number(3)
@@ -102,19 +102,19 @@ def test_what_many_forms_are_multiples_of() -> None:
         w * number(2),
         n,
     ]
-    sums = w * number(2) + n * number(4)
-    assert common_generators([sums, scale(sums, 3)]) == [sums]
-    assert common_generators([scale(sums, 3), scale(sums, 2)]) == [sums]
-    assert common_generators([sums, w + n]) == [sums, w + n]
+    form = w * number(2) + n * number(4)
+    assert common_generators([form, scale(form, 3)]) == [form]
+    assert common_generators([scale(form, 3), scale(form, 2)]) == [form]
+    assert common_generators([form, w + n]) == [form, w + n]
 
 
-# Rounds -------------------------------------------------------------------------------------------
+# Iterations --------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("window", [(3, 3), (1, 5), (4, 2)])
 @pytest.mark.parametrize("style", ["nested", "flat"])
-def test_numbers_of_every_round(window: tuple[int, int], style: str) -> None:
-    """Row and column of the window, as the program computes them in each round."""
+def test_numbers_of_every_iteration(window: tuple[int, int], style: str) -> None:
+    """Row and column of the window, as the program computes them in each iteration."""
     c = Convolution(window=window, loops=style, dilation=3)
     function = parse(c.text()).kernel(None)
     label = next(b.label for b in function.blocks.values() if any(
@@ -127,22 +127,22 @@ def test_numbers_of_every_round(window: tuple[int, int], style: str) -> None:
         v.name: v for b in function.blocks.values() for v in (
             *b.parameters, *(x for op in b.ops for x in op.results)) if v.name
     }  # fmt: skip
-    wanted: list[Symbol] = [inside["r"], inside["s"]]
-    wanted += [Iteration(h) for h in around.headers]
-    found = values_per_iteration(function, around, wanted)
-    assert found is not None
-    origins = [(at[inside["r"]], at[inside["s"]]) for at in found]
+    expected: list[Symbol] = [inside["r"], inside["s"]]
+    expected += [Iteration(h) for h in around.headers]
+    values = values_per_iteration(function, around, expected)
+    assert values is not None
+    origins = [(at[inside["r"]], at[inside["s"]]) for at in values]
     assert origins == list(itertools.product(range(window[0]), range(window[1])))
-    trips = [tuple(at[Iteration(h)] for h in around.headers) for at in found]
+    trips = [tuple(at[Iteration(h)] for h in around.headers) for at in values]
     assert trips == list(itertools.product(*map(range, around.counts)))
     assert values_per_iteration(function, around, [inside["xs"]]) is None
     assert values_per_iteration(function, around, [Lane(0)]) is None
     only = values_per_iteration(function, around, [Iteration(around.headers[0])])
-    assert only is not None and len(only) == len(found)
+    assert only is not None and len(only) == len(values)
 
 
-def test_numbers_computed_from_the_round_by_several_ops() -> None:
-    """Whatever depends on rounds and literals alone is known in each of them."""
+def test_numbers_computed_from_the_counter_by_several_ops() -> None:
+    """Whatever depends on iterations and literals alone is known in each of them."""
     text = """tir 1.0
 define kernel void @k(i32* %x, i32 %n) {
 entry:
@@ -169,9 +169,9 @@ done:
     around = iteration_space(function, loop, "loop")
     assert around is not None
     named = {v.name: v for op in function.ops for v in op.results}
-    found = values_per_iteration(function, around, [named["all"]])
-    assert found is not None
-    assert [at[named["all"]] for at in found] == [t // 2 * (t % 3) + 6 for t in range(6)]
+    values = values_per_iteration(function, around, [named["all"]])
+    assert values is not None
+    assert [at[named["all"]] for at in values] == [t // 2 * (t % 3) + 6 for t in range(6)]
     assert values_per_iteration(function, around, [named["given"]]) is None
 
 
@@ -182,7 +182,7 @@ def read(
     shape: tuple[int, ...], steps: Mapping[Symbol, Polynomial], rest: Polynomial,
     around: tuple[Mapping[Symbol, int], ...] = ({},),
 ) -> WindowLoad:  # fmt: skip
-    """A load of a tile of this shape, in these rounds."""
+    """A load of a tile of this shape, in these iterations."""
     op = Load(Value(Tile(Pointer(F32), shape)))
     form = rest
     for which, step in steps.items():
@@ -192,46 +192,46 @@ def read(
     return WindowLoad(op, parts, around, {})
 
 
-def touched(given: WindowLoad, of: Callable[[Symbol], int]) -> set[int]:
-    """Addresses that a load reads, over lanes and rounds."""
-    found: set[int] = set()
-    for lanes in itertools.product(*map(range, given.shape)):
-        for at in given.iterations:
+def touched(access: WindowLoad, of: Callable[[Symbol], int]) -> set[int]:
+    """Addresses that a load reads, over lanes and iterations."""
+    seen: set[int] = set()
+    for lanes in itertools.product(*map(range, access.shape)):
+        for at in access.iterations:
             where = {Lane(d): n for d, n in enumerate(lanes)} | dict(at)
-            found.add(
-                given.form.rest.evaluate(of)
-                + sum(s.evaluate(of) * where[w] for w, s in given.form.steps.items())
+            seen.add(
+                access.form.rest.evaluate(of)
+                + sum(s.evaluate(of) * where[w] for w, s in access.form.steps.items())
             )
-    return found
+    return seen
 
 
-def check(reads: list[WindowLoad], found: Footprint, of: Callable[[Symbol], int]) -> None:
-    """Rows and columns cover what is read, and each window lies where it reads."""
-    rows, columns = found.rows.evaluate(of), found.columns.evaluate(of)
-    start = found.origin.evaluate(of)
-    whole = {start + rows * r + columns * c for r in range(found.height)
-             for c in range(found.width)}  # fmt: skip
+def check(reads: list[WindowLoad], footprint: Footprint, of: Callable[[Symbol], int]) -> None:
+    """Rows and columns cover what is read, and each window is where it reads."""
+    rows, columns = footprint.rows.evaluate(of), footprint.columns.evaluate(of)
+    start = footprint.origin.evaluate(of)
+    whole = {start + rows * r + columns * c for r in range(footprint.height)
+             for c in range(footprint.width)}  # fmt: skip
     assert whole == set().union(*(touched(r, of) for r in reads))
-    assert len(found.windows) == len(reads)
-    for given, window in zip(reads, found.windows, strict=True):
-        assert window.read is given
+    assert len(footprint.windows) == len(reads)
+    for read, window in zip(reads, footprint.windows, strict=True):
+        assert window.read is read
         mine = {
             start + rows * (r + sum(n * window.lane(d)[0] for d, n in enumerate(lanes)))
             + columns * (c + sum(n * window.lane(d)[1] for d, n in enumerate(lanes)))
             for r, c in window.origins
-            for lanes in itertools.product(*map(range, given.shape))
+            for lanes in itertools.product(*map(range, read.shape))
         }  # fmt: skip
-        assert mine == touched(given, of)
+        assert mine == touched(read, of)
         assert all(r >= 0 and c >= 0 for r, c in window.origins)
-        first = dict.fromkeys(given.form.steps, 0)
-        moved = given.form.rest.evaluate(of) - start
+        first = dict.fromkeys(read.form.steps, 0)
+        moved = read.form.rest.evaluate(of) - start
         assert first and rows * window.first[0] + columns * window.first[1] == moved
 
 
 @pytest.mark.parametrize(
     ("pitch", "style"),
-    [("known", "written out"), ("known", "rounds"), ("known", "turned"),
-     ("unknown", "written out"), ("unknown", "rounds")],
+    [("known", "written out"), ("known", "iterations"), ("known", "turned"),
+     ("unknown", "written out"), ("unknown", "iterations")],
 )  # fmt: skip
 @pytest.mark.parametrize("stride", [1, 2])
 @pytest.mark.parametrize("window", [(3, 3), (2, 5), (4, 2)])
@@ -252,23 +252,27 @@ def test_windows_of_a_convolution(pitch: str, stride: int, style: str, window: A
         last = row * number(window[0] - 1) + number(window[1] - 1)
         steps = {**lanes, AROUND: row * sign, inner: sign}
         reads = [read((4, 8), steps, start + (last if style == "turned" else number(0)), around)]
-    found = footprint_of(reads)
+    footprint = footprint_of(reads)
     height, width = (stride * (n - 1) + k for n, k in zip((4, 8), window, strict=True))
-    assert found is not None
-    assert (found.height, found.width) == (height, width)
-    assert found.elements_read == 32 * window[0] * window[1]
-    check(reads, found, {N: 1000, W: 64}.__getitem__)
+    assert footprint is not None
+    assert (footprint.height, footprint.width) == (height, width)
+    assert footprint.elements_read == 32 * window[0] * window[1]
+    check(reads, footprint, {N: 1000, W: 64}.__getitem__)
 
 
 def test_windows_of_a_row() -> None:
     """Taps of one dimension: rows are no distance, or the larger of two."""
     taps = [read((16,), {ROWS: number(1)}, number(3 * s)) for s in range(4)]
-    found = footprint_of(taps)
-    assert found is not None and (found.height, found.width) == (1, 25)
-    check(taps, found, {}.__getitem__)
+    footprint = footprint_of(taps)
+    assert footprint is not None and (footprint.height, footprint.width) == (1, 25)
+    check(taps, footprint, {}.__getitem__)
     same = read((16, 8), {ROWS: number(1)}, symbol(N))
-    found = footprint_of([same, read((16, 8), {ROWS: number(1)}, symbol(N) + number(8))])
-    assert found is not None and (found.height, found.width, found.elements_read) == (1, 24, 32)
+    footprint = footprint_of([same, read((16, 8), {ROWS: number(1)}, symbol(N) + number(8))])
+    assert footprint is not None and (
+        footprint.height,
+        footprint.width,
+        footprint.elements_read,
+    ) == (1, 24, 32)
 
 
 def test_what_has_no_union() -> None:
@@ -286,8 +290,8 @@ def test_gaps_are_not_looked_for_where_a_footprint_is_of_no_use(
     """Loads of one long row after the other cover all elements once. Looking for gaps takes as long
     as there are elements."""
     rows = [read((4096,), {ROWS: number(1)}, number(4096 * n)) for n in range(64)]
-    found = footprint_of(rows)
-    assert found is not None and found.elements_read == found.height * found.width
+    result = footprint_of(rows)
+    assert result is not None and result.elements_read == result.height * result.width
 
     def counted(*_: Any) -> bool:
         raise AssertionError("gaps are looked for")
@@ -325,8 +329,10 @@ def test_staged_convolutions_mean_what_they_meant(c: Convolution) -> None:
 def allocated(module: Any) -> list[int]:
     """Bytes of the buffers of a module."""
     ops: Any = [op for f in module.functions.values() for op in f.ops]
-    made = (op for op in ops if op.mnemonic == "gpu.shared_alloc")
-    return [SharedTile(op.type.pointee, op.shape[1:], op.fast, op.swizzle).bytes for op in made]
+    allocations = (op for op in ops if op.mnemonic == "gpu.shared_alloc")
+    return [
+        SharedTile(op.type.pointee, op.shape[1:], op.fast, op.swizzle).bytes for op in allocations
+    ]
 
 
 @pytest.mark.sampled(2)

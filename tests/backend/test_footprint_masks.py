@@ -129,17 +129,17 @@ def test_what_masks_ask_of_outputs(name: str, stride: int) -> None:
     assert outcome.statistics["footprints staged"] == 1
     i, j = np.meshgrid(np.arange(8), np.arange(8), indexing="ij")
     for n, m in ((4, 3), (7, 7), (3, 5), (0, -1), (8, 0), (-3, 20), (1, 6)):
-        asked = np.broadcast_to(holds(i, j, n, m), (8, 8))
+        requested = np.broadcast_to(holds(i, j, n, m), (8, 8))
         x = np.random.default_rng(n + 9).integers(-8, 9, (24, 32)).astype(np.float32)
         end = 7 * stride + 1
         parts = (x[a : a + end : stride, b : b + end : stride] for a in range(3) for b in range(3))
         whole = sum(parts)
-        last = int((32 * (stride * i + 2) + stride * j + 2)[asked].max(initial=0)) + 1
+        last = int((32 * (stride * i + 2) + stride * j + 2)[requested].max(initial=0)) + 1
         y = np.full((8, 8), np.nan, np.float32)
-        made = tileir.interpret(outcome.ir, "k", (2,), [x.ravel()[:last].copy(), y, n, m])  # type: ignore[arg-type]
-        assert (y == np.where(asked, whole, 0)).all(), (n, m)
-        blocks = (asked[:4], asked[4:])
-        assert made.accesses.bytes_read == 4 * sum(reached(b, stride) for b in blocks)
+        statistics = tileir.interpret(outcome.ir, "k", (2,), [x.ravel()[:last].copy(), y, n, m])  # type: ignore[arg-type]
+        assert (y == np.where(requested, whole, 0)).all(), (n, m)
+        blocks = (requested[:4], requested[4:])
+        assert statistics.accesses.bytes_read == 4 * sum(reached(b, stride) for b in blocks)
 
 
 @pytest.mark.parametrize("place", ["out", "oc"])
@@ -159,9 +159,9 @@ def test_outputs_between_two_bounds_are_not_staged(place: str) -> None:
         assert outcome.statistics["footprints staged"] == 1
 
 
-def reached(asked: Any, stride: int) -> int:
+def reached(requested: Any, stride: int) -> int:
     """How many elements the outputs of a block that are `asked` for read."""
-    places = [(stride * i, stride * j) for i, j in np.argwhere(asked)]
+    places = [(stride * i, stride * j) for i, j in np.argwhere(requested)]
     return len({(i + a, j + b) for i, j in places for a in range(3) for b in range(3)})
 
 
@@ -175,16 +175,16 @@ def test_masks_that_differ_are_no_masks_of_a_union() -> None:
 
 
 def test_a_window_that_holds_something_else_outside_chooses_itself() -> None:
-    """The slot holds what the first window does where their masks are false."""
+    """The stage holds what the first window does where their masks are false."""
     text = taps(less("%row#", "%ns")).replace("%in4, 0.0", "%in4, 2.0")
     outcome = stage_halo(parse(text))
     assert outcome.statistics["footprints staged"] == 1
     x = np.random.default_rng(1).integers(-8, 9, (10, 32)).astype(np.float32)
     rows = np.arange(10)[:, None] < 4
     zeros, twos = (np.where(rows, x[:, :10], fill) for fill in (0, 2))
-    taken = [twos if t == 4 else zeros for t in range(9)]
-    expected = sum(taken[t][t // 3 :, t % 3 :][:8, :8] for t in range(9))
+    values = [twos if t == 4 else zeros for t in range(9)]
+    expected = sum(values[t][t // 3 :, t % 3 :][:8, :8] for t in range(9))
     y = np.full((8, 8), np.nan, np.float32)
-    made = tileir.interpret(outcome.ir, "k", (2,), [x.ravel(), y, 4, 0])  # type: ignore[arg-type]
+    statistics = tileir.interpret(outcome.ir, "k", (2,), [x.ravel(), y, 4, 0])  # type: ignore[arg-type]
     assert (y == expected).all()
-    assert made.ops["select"] == made.instances
+    assert statistics.ops["select"] == statistics.instances

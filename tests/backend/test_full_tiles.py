@@ -84,11 +84,11 @@ def counts(ptx):
 def test_copies_of_triton_ptx_2023_are_wide_without_help(name):
     """The document: kernel 05 has four loads and stores of one element, even where n is said to be
     a multiple of 4; 06 and 07 are wide since the user saw to it."""
-    found = counts(compile_kernel(parse(KERNELS[name]), "sm_90", {"num_warps": 1}).ptx)
+    instructions = counts(compile_kernel(parse(KERNELS[name]), "sm_90", {"num_warps": 1}).ptx)
     narrow = {"05": 4, "07": 4}.get(name, 0)
     more = 2 if name == "07" else 1
-    assert found["wide loads"] == found["wide stores"] == more
-    assert found["loads"] == found["stores"] == narrow
+    assert instructions["wide loads"] == instructions["wide stores"] == more
+    assert instructions["loads"] == instructions["stores"] == narrow
 
 
 @pytest.mark.sampled(8)
@@ -137,9 +137,9 @@ PRINTED = 22
 def instructions(ptx):
     body = ptx[ptx.index("{", ptx.index(".entry")) :]
     lines = [line.strip() for line in body.splitlines()]
-    found = [x for line in lines for x in line.replace("{ ", "").split(";") if x.strip()]
+    values = [x for line in lines for x in line.replace("{ ", "").split(";") if x.strip()]
     skipped = (".reg", "{", "}", "//", "$", ".loc", ".pragma", "ret")
-    return [x for x in found if not x.strip().startswith(skipped) and ":" not in x]
+    return [x for x in values if not x.strip().startswith(skipped) and ":" not in x]
 
 
 def test_add_of_introducing_triton_is_as_short_as_printed():
@@ -177,7 +177,7 @@ def masked(choose):
         return name
 
     def mask():
-        found = None
+        mask_name = None
         for _ in range(int(choose.choice([1, 1, 2]))):
             left = side(choose.choice(["rises", "rises", "rises", "falls", "jumps", "stays"]))
             kinds = ["stays", "stays", "stays positive", "stays positive", "rises", "falls"]
@@ -187,11 +187,11 @@ def masked(choose):
             name, names_of = f"%m{len(names)}", choose.choice(RELATIONS)
             lines.append(f"{name}, _ = icmp (i1<128>, i1<128>) {left}, {right} "
                          f"{{predicate = {names_of}}}")  # fmt: skip
-            if found is not None:
-                lines.append(f"%a{len(names)} = and i1<128> {found}, {name}")
+            if mask_name is not None:
+                lines.append(f"%a{len(names)} = and i1<128> {mask_name}, {name}")
                 name = f"%a{len(names)}"
-            found = name
-        return found
+            mask_name = name
+        return mask_name
 
     load, store = mask(), None
     store = mask() if choose.random() < 0.5 else load

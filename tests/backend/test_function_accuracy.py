@@ -104,13 +104,13 @@ def domain(name, count):
 @pytest.mark.parametrize("name", sorted(EXACT))
 def test_f64_is_as_near_as_measured(name):
     x = domain(name, 400)
-    found = computed(_DOUBLE[name], F64, x).handle.array
+    result = computed(_DOUBLE[name], F64, x).handle.array
     with localcontext() as context:
         context.prec = DIGITS
         exact = [EXACT[name](Decimal(float(v))) for v in x]
         unit = np.spacing(np.abs(np.array([float(e) for e in exact])))
         off = [abs(Decimal(float(f)) - e) / Decimal(float(u))
-               for f, e, u in zip(found, exact, unit, strict=True)]  # fmt: skip
+               for f, e, u in zip(result, exact, unit, strict=True)]  # fmt: skip
     assert max(off) <= WORST_F64[name]
 
 
@@ -120,10 +120,10 @@ def test_f64_is_as_near_as_measured(name):
 def test_f32_is_as_near_as_measured(name, approximates):
     x = np.minimum(domain(name if name in EXACT else "exp", 4000), 3e38).astype(np.float32)
     result = computed(_SINGLE[name], F32, x, approximates=approximates)
-    found = result.handle.array.astype(np.float64)
+    results = result.handle.array.astype(np.float64)
     with np.errstate(all="ignore"):
         exact = _F64[name](x.astype(np.float64))
-        off = np.abs(found - exact) / np.spacing(np.abs(exact.astype(np.float32)))
+        off = np.abs(results - exact) / np.spacing(np.abs(exact.astype(np.float32)))
     worst = WORST_WITH_INSTRUCTIONS if approximates else WORST_F32
     assert np.nanmax(off[np.isfinite(off)]) <= worst[name]
 
@@ -148,17 +148,17 @@ def of_any_bits(seed, count):
 GREATEST = float(np.finfo(np.float32).max)
 
 
-def assert_near(found, exact, most):
+def assert_near(result, exact, most):
     """NaNs, infinities and signs are where they should be, other numbers within `most` units. A
     number within those of the greatest may be infinite."""
-    found, exact = (v[~(np.abs(np.abs(exact) - GREATEST) < 1e32)] for v in (found, exact))
+    result, exact = (v[~(np.abs(np.abs(exact) - GREATEST) < 1e32)] for v in (result, exact))
     with np.errstate(all="ignore"):
         rounded = exact.astype(np.float32)
-        off = np.abs(found - exact) / np.spacing(np.abs(rounded))
-    np.testing.assert_array_equal(np.isnan(found), np.isnan(exact))
-    np.testing.assert_array_equal(np.isinf(found), np.isinf(rounded))
+        off = np.abs(result - exact) / np.spacing(np.abs(rounded))
+    np.testing.assert_array_equal(np.isnan(result), np.isnan(exact))
+    np.testing.assert_array_equal(np.isinf(result), np.isinf(rounded))
     there = ~np.isnan(exact)
-    np.testing.assert_array_equal(np.signbit(found[there]), np.signbit(rounded[there]))
+    np.testing.assert_array_equal(np.signbit(result[there]), np.signbit(rounded[there]))
     assert off[np.isfinite(rounded)].max() <= most
 
 
@@ -167,9 +167,9 @@ def assert_near(found, exact, most):
 @pytest.mark.parametrize("name", sorted(set(_SINGLE) - {"pow", "atan2"}))
 def test_f32_of_any_bits(name, approximates):
     x = of_any_bits(11, 6000)
-    found = computed(_SINGLE[name], F32, x, approximates=approximates).handle.array
+    result = computed(_SINGLE[name], F32, x, approximates=approximates).handle.array
     with np.errstate(all="ignore"):
-        assert_near(found, _F64[name](x.astype(np.float64)), {"erfc": 4, "tan": 2.5}.get(name, 2))
+        assert_near(result, _F64[name](x.astype(np.float64)), {"erfc": 4, "tan": 2.5}.get(name, 2))
 
 
 @pytest.mark.parametrize("approximates", [False, True])
@@ -182,9 +182,9 @@ def test_f32_of_any_two_numbers(name, of, approximates):
     numbers = np.concatenate([numbers, -numbers, np.array([2, 3, 0.5, 8388609.5], np.float32)])
     pairs = np.meshgrid(numbers, numbers)
     x, y = np.concatenate([x, x, *pairs[0]]), np.concatenate([y, whole, *pairs[1]])
-    found = computed(_SINGLE[name], F32, x, y, approximates=approximates).handle.array
+    result = computed(_SINGLE[name], F32, x, y, approximates=approximates).handle.array
     with np.errstate(all="ignore"):
-        assert_near(found, of(x.astype(np.float64), y.astype(np.float64)), 2)
+        assert_near(result, of(x.astype(np.float64), y.astype(np.float64)), 2)
 
 
 @pytest.mark.parametrize(("approximates", "worst"), [(False, 1.11), (True, 1.32)])
@@ -194,9 +194,9 @@ def test_powers_are_as_near_as_measured(approximates, worst):
     x = np.exp(random.uniform(-0.35, 0.35, 20000)).astype(np.float32)
     y = (random.uniform(60, 88, 20000) / np.log(x)).astype(np.float32)
     result = computed(_SINGLE["pow"], F32, x, y, approximates=approximates)
-    found = result.handle.array.astype(np.float64)
+    results = result.handle.array.astype(np.float64)
     exact = np.power(x.astype(np.float64), y.astype(np.float64))
-    assert np.max(np.abs(found - exact) / np.spacing(exact.astype(np.float32))) <= worst
+    assert np.max(np.abs(results - exact) / np.spacing(exact.astype(np.float32))) <= worst
 
 
 BASES = (0.0, 1.0, 2.0, 3.0, 0.5, 2.5, np.inf, 1e-45, 1e-40, 3e38, 1.0000001, 0.9999999, 150.0)
@@ -210,14 +210,14 @@ def test_powers_of_special_numbers(element, approximates):
     kind, functions = (np.float32, _SINGLE) if element is F32 else (np.float64, _DOUBLE)
     bases, exponents = ([*v, *(-u for u in v), np.nan] for v in (BASES, EXPONENTS))
     x, y = (v.ravel().astype(kind) for v in np.meshgrid(bases, exponents))
-    found = computed(functions["pow"], element, x, y, approximates=approximates).handle.array
+    result = computed(functions["pow"], element, x, y, approximates=approximates).handle.array
     with np.errstate(all="ignore"):
         exact = np.power(x.astype(np.float64), y.astype(np.float64)).astype(kind)
     unusual = ~np.isfinite(exact)
-    np.testing.assert_array_equal(found[unusual], exact[unusual])
-    numbers, wanted = found[~unusual].astype(np.float64), exact[~unusual].astype(np.float64)
-    assert np.array_equal(np.signbit(numbers), np.signbit(wanted))
-    assert (np.abs(numbers - wanted) <= 2 * np.spacing(np.abs(exact[~unusual]))).all()
+    np.testing.assert_array_equal(result[unusual], exact[unusual])
+    numbers, expected = result[~unusual].astype(np.float64), exact[~unusual].astype(np.float64)
+    assert np.array_equal(np.signbit(numbers), np.signbit(expected))
+    assert (np.abs(numbers - expected) <= 2 * np.spacing(np.abs(exact[~unusual]))).all()
 
 
 PROMISED: dict[str, tuple[float, float]] = {
@@ -261,8 +261,8 @@ over all numbers on a GPU."""
 def test_f32_was_within_its_bound_on_a_gpu(name):
     """Over all numbers, `exp` as libdevice's function, which has the op's numerics."""
     rows = json.loads((ROOT / "benchmarks/results/functions.json").read_text())["rows"]
-    found = rows[{"exp": "exact exp"}.get(name, name)]["tileir"]
-    assert max(found["ulp"], found["ulp_subnormal"]) <= lookup(name).numerics.ulp
+    result = rows[{"exp": "exact exp"}.get(name, name)]["tileir"]
+    assert max(result["ulp"], result["ulp_subnormal"]) <= lookup(name).numerics.ulp
 
 
 @pytest.mark.sampled(4)
@@ -279,11 +279,11 @@ def test_f32_is_within_its_bound_with_the_worst_instructions(name, side):
     thread.side = side
     with np.errstate(all="ignore"):
         terms = [Term(thread, F32, ThreadValues(v)) for v in numbers]
-        found = _SINGLE[name](*terms).handle.array.astype(np.float64)
+        result = _SINGLE[name](*terms).handle.array.astype(np.float64)
         exact = _F64[name](*(v.astype(np.float64) for v in numbers))
         least = np.finfo(np.float32).tiny
         unit = np.spacing(np.maximum(np.abs(exact.astype(np.float32)), least)).astype(np.float64)
-        off = np.abs(found - exact) / unit
+        off = np.abs(result - exact) / unit
     worst = np.max(off[np.isfinite(off)])
     assert worst <= lookup(name).numerics.ulp
 
@@ -300,8 +300,8 @@ def test_remainders_are_exact_with_the_worst_instructions(side):
     thread.side = side
     with np.errstate(all="ignore"):
         terms = [Term(thread, F32, ThreadValues(v)) for v in (x, y)]
-        found = remainder(*terms).handle.array
-        np.testing.assert_array_equal(found, np.fmod(x, y))
+        array = remainder(*terms).handle.array
+        np.testing.assert_array_equal(array, np.fmod(x, y))
 
 
 LIMITS = (0.0, -0.0, np.inf, -np.inf, np.nan, 1e-45, -1e-45, 1.1e-38, 1e-30, 88.8, -88.8, -100.0,
@@ -313,19 +313,19 @@ LIMITS = (0.0, -0.0, np.inf, -np.inf, np.nan, 1e-45, -1e-45, 1.1e-38, 1e-30, 88.
 def test_f32_at_the_limits_of_its_domain(name, approximates):
     """Zeros with their signs, infinities, NaNs, subnormal arguments and results."""
     x = np.array(LIMITS, np.float32)
-    found = computed(_SINGLE[name], F32, x, approximates=approximates).handle.array
+    result = computed(_SINGLE[name], F32, x, approximates=approximates).handle.array
     with np.errstate(all="ignore"):
         exact = _F64[name](x.astype(np.float64)).astype(np.float32)
     unusual = ~np.isfinite(exact)
-    assert np.array_equal(found[unusual], exact[unusual], equal_nan=True)
-    assert np.isfinite(found[~unusual]).all()
+    assert np.array_equal(result[unusual], exact[unusual], equal_nan=True)
+    assert np.isfinite(result[~unusual]).all()
     zero = exact == 0
-    assert np.array_equal(np.signbit(found[zero]), np.signbit(exact[zero]))
-    off = np.abs(found[~unusual].astype(np.float64) - exact[~unusual])
+    assert np.array_equal(np.signbit(result[zero]), np.signbit(exact[zero]))
+    off = np.abs(result[~unusual].astype(np.float64) - exact[~unusual])
     assert (off <= 4 * np.spacing(np.abs(exact[~unusual]))).all()
 
 
-def test_an_eighth_of_a_turn_is_the_nearest_number():
+def test_an_eighth_of_a_revolution_is_the_nearest_number():
     """So that four times the arc tangent of 1 is pi."""
     y, x = np.array([[1, -1, 3e38, np.inf], [1, 1, 3e38, np.inf]], np.float32)
     exact = np.array([1, -1, 1, 1]) * np.float32(np.pi / 4)
@@ -345,9 +345,9 @@ def test_a_cpu_is_nearer_than_approximate_instructions(name, function, ulp):
         else np.exp2(random.uniform(-140, 127, 4000))
     )
     x = x.astype(np.float32)
-    found = computed(FORMULAS[name], F32, x).handle.array.astype(np.float64)
+    result = computed(FORMULAS[name], F32, x).handle.array.astype(np.float64)
     exact = function(x.astype(np.float64))
-    off = np.abs(found - exact) / np.spacing(np.abs(exact.astype(np.float32)))
+    off = np.abs(result - exact) / np.spacing(np.abs(exact.astype(np.float32)))
     assert off.max() <= ulp
 
 
@@ -374,12 +374,12 @@ def far_numbers(dtype, first, last):
     return (x * random.choice([-1, 1], 300)).astype(dtype)
 
 
-def check_reduced(x, quadrants, sums, least):
+def check_reduced(x, quadrants, reduced, least):
     """Quadrants and rests are those of the nearest multiple of pi/2, rests to `least`."""
-    for value, quadrant, rest in zip(x, quadrants, sums, strict=True):
-        turns = round(Fraction(float(value)) / HALF_PI)
-        exact = Fraction(float(value)) - turns * HALF_PI
-        assert (turns - int(quadrant)) % 4 == 0
+    for value, quadrant, rest in zip(x, quadrants, reduced, strict=True):
+        quarters = round(Fraction(float(value)) / HALF_PI)
+        exact = Fraction(float(value)) - quarters * HALF_PI
+        assert (quarters - int(quadrant)) % 4 == 0
         assert abs(rest - exact) <= least * abs(exact) + least * Fraction(1, 1 << 40)
 
 
@@ -388,12 +388,12 @@ def test_f64_is_reduced_to_a_hundred_bits(function, first, last):
     x = np.concatenate([far_numbers(np.float64, first, last), [6381956970095103 * 2.0**797]])
     quadrants, (high, low) = computed(function, F64, x)
     pairs = zip(high.handle.array, low.handle.array, strict=True)
-    sums = [Fraction(float(a)) + Fraction(float(b)) for a, b in pairs]
-    check_reduced(x, quadrants.handle.array, sums, Fraction(1, 1 << 80))
+    reduced = [Fraction(float(a)) + Fraction(float(b)) for a, b in pairs]
+    check_reduced(x, quadrants.handle.array, reduced, Fraction(1, 1 << 80))
 
 
 def test_f32_is_reduced_to_its_own_bits():
     x = far_numbers(np.float32, 16, 127)
     quadrants, rest = computed(reduce32, F32, x)
-    sums = [Fraction(float(a)) for a in rest.handle.array]
-    check_reduced(x, quadrants.handle.array, sums, Fraction(1, 1 << 23))
+    reduced = [Fraction(float(a)) for a in rest.handle.array]
+    check_reduced(x, quadrants.handle.array, reduced, Fraction(1, 1 << 23))

@@ -32,8 +32,8 @@ def numbers(dtype, count):
     spread = [random.uniform(-a, a, count // 8) for a in RANGES]
     near = 1 + random.uniform(-0.01, 0.01, count // 8)
     usual = np.concatenate([SPECIAL, near, *spread]).astype(dtype)
-    found = np.concatenate([usual, np.frombuffer(raw, dtype)])
-    return np.where(np.isnan(found), dtype.type(np.nan), found)
+    values = np.concatenate([usual, np.frombuffer(raw, dtype)])
+    return np.where(np.isnan(values), dtype.type(np.nan), values)
 
 
 def operands(name, dtype, count):
@@ -47,16 +47,16 @@ def operands(name, dtype, count):
             np.concatenate([random.permutation(x), b.ravel(), mild])]  # fmt: skip
 
 
-def check(name, found, exact):
-    dtype = found.dtype
+def check(name, result, exact):
+    dtype = result.dtype
     with np.errstate(all="ignore"):
         near = exact.astype(dtype)
         unit = np.spacing(np.maximum(np.abs(near), np.finfo(dtype).tiny)).astype(np.float64)
-        off = np.abs(found.astype(np.float64) - exact) / unit
-    same = (near == found) | (np.isnan(near) & np.isnan(found))
+        off = np.abs(result.astype(np.float64) - exact) / unit
+    same = (near == result) | (np.isnan(near) & np.isnan(result))
     assert (same | (off <= lookup(name).numerics.ulp)).all(), np.nanmax(off[~same])
-    zero = (near == 0) & (found == 0)
-    assert (np.signbit(near) == np.signbit(found))[zero].all()
+    zero = (near == 0) & (result == 0)
+    assert (np.signbit(near) == np.signbit(result))[zero].all()
 
 
 @pytest.mark.parametrize("name", sorted(_SINGLE))
@@ -85,6 +85,6 @@ def test_remainders_are_exact(element, dtype):
     x, y = np.concatenate([x, a.ravel()]), np.concatenate([random.permutation(x), b.ravel()])
     with np.errstate(all="ignore"):
         expected = np.fmod(x, y)
-    found = computed(remainder, element, x, y)
-    same = (found == expected) & (np.signbit(found) == np.signbit(expected))
-    assert (same | (np.isnan(found) & np.isnan(expected))).all()
+    result = computed(remainder, element, x, y)
+    same = (result == expected) & (np.signbit(result) == np.signbit(expected))
+    assert (same | (np.isnan(result) & np.isnan(expected))).all()

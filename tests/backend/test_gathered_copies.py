@@ -1,5 +1,5 @@
 """Rows that a pipelined loop copies from where loaded indices say: each thread loads the indices of
-its own rows, before the product is begun that the next copies wait for."""
+its own rows, before the matmul is begun that the next copies wait for."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ def bound(chance: random.Random, index: Any, limit: Any, above: bool) -> Any:
 
 
 def windows(seed: int, form: str) -> Any:
-    """A kernel that adds up windows of rows or of matrices whose elements lie 1 or 2 elements
+    """A kernel that adds up windows of rows or of matrices whose elements are 1 or 2 elements
     apart, under up to three bounds: of an index along a dimension, or of a position."""
     chance, b = random.Random(f"{form} {seed}"), Builder()
     kinds = dict.fromkeys("xy", arg(pointer(F32), noalias=True)) | dict.fromkeys("nmk", I32)
@@ -105,12 +105,12 @@ def launches(seed: int) -> Iterator[list[Any]]:
 
 def outcome(module: Any, arguments: list[Any]) -> np.ndarray | None:
     """What the kernel writes; None where it reads outside."""
-    given = [a.copy() if isinstance(a, np.ndarray) else a for a in arguments]
+    inputs = [a.copy() if isinstance(a, np.ndarray) else a for a in arguments]
     try:
-        tileir.interpret(module, "windows", (1,), given)
+        tileir.interpret(module, "windows", (1,), inputs)
     except tileir.TileirError:
         return None
-    return given[1]
+    return inputs[1]
 
 
 @for_each("seed", range(40))
@@ -126,9 +126,9 @@ def test_windows_mean_what_they_meant(form: str, seed: int) -> None:
     if changed is module:
         return
     for arguments in launches(seed):
-        wanted = outcome(module, arguments)
-        if wanted is not None:
-            np.testing.assert_array_equal(outcome(changed, arguments), wanted)
+        expected = outcome(module, arguments)
+        if expected is not None:
+            np.testing.assert_array_equal(outcome(changed, arguments), expected)
 
 
 @pytest.mark.sampled(1, by="form")
@@ -138,10 +138,10 @@ def test_threads_read_what_was_staged(seed: int, form: str) -> None:
     """Without races, of several warps, as often as a loop around repeats it."""
     module = windows(seed, form)
     for arguments in launches(seed):
-        wanted, found = outcome(module, arguments), arguments
-        if wanted is not None:
-            SimtExecutor().launch(module, "windows", (1,), found, num_warps=2)
-            np.testing.assert_array_equal(found[1], wanted)
+        expected, actual = outcome(module, arguments), arguments
+        if expected is not None:
+            SimtExecutor().launch(module, "windows", (1,), actual, num_warps=2)
+            np.testing.assert_array_equal(actual[1], expected)
 
 
 @pytest.mark.parametrize("form", FORMS[:-1])

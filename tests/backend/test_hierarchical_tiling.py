@@ -14,10 +14,10 @@ from tileir.tools.check import verdicts
 from tileir.tools.inputs import draw, recipe
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
-PRODUCT = (
+MATMUL = (
     (EXAMPLES / "matmul.tir").read_text("utf-8").replace("48", "64").replace("[5, 6]", "[4, 6]")
 )
-SUM = (EXAMPLES / "add.tir").read_text("utf-8")
+ADD = (EXAMPLES / "add.tir").read_text("utf-8")
 
 
 def asking(text, **attributes):
@@ -48,31 +48,31 @@ CUTS = [
 
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize(("micro", "nano"), CUTS)
-def test_products_are_cut_as_the_kernel_asks(micro, nano):
-    found = layout_of(asking(PRODUCT, micro=micro, nano=nano), "dot")
-    held = {found.coordinate(register=r) for r in range(nano[0] * nano[1])}
-    assert held == {(i, j) for i in range(nano[0]) for j in range(nano[1])}
-    warp = {found.coordinate(r, lane) for r in range(len(held)) for lane in range(32)}
+def test_matmuls_are_cut_as_the_kernel_asks(micro, nano):
+    layout = layout_of(asking(MATMUL, micro=micro, nano=nano), "dot")
+    coordinates = {layout.coordinate(register=r) for r in range(nano[0] * nano[1])}
+    assert coordinates == {(i, j) for i in range(nano[0]) for j in range(nano[1])}
+    warp = {layout.coordinate(r, lane) for r in range(len(coordinates)) for lane in range(32)}
     assert warp == {(i, j) for i in range(micro[0]) for j in range(micro[1])}
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("micro", "nano"), CUTS[1:2])
-def test_products_that_are_cut_are_right(micro, nano):
-    assert correct(asking(PRODUCT, micro=micro, nano=nano))
+def test_matmuls_that_are_cut_are_right(micro, nano):
+    assert correct(asking(MATMUL, micro=micro, nano=nano))
 
 
 def test_the_usual_cut_is_eight_lanes_by_four_that_hold_16_bytes():
-    assert layout_of(parse(PRODUCT), "dot") == layout_of(
-        asking(PRODUCT, micro=(8, 16), nano=(1, 4)), "dot"
+    assert layout_of(parse(MATMUL), "dot") == layout_of(
+        asking(MATMUL, micro=(8, 16), nano=(1, 4)), "dot"
     )
 
 
-def test_accesses_of_kernels_without_products_are_cut_too():
-    module = asking(SUM, micro=64, nano=2)
-    found = layout_of(module, "load")
-    assert [found.coordinate(register=r) for r in range(2)] == [(0,), (1,)]
-    assert found.coordinate(lane=31) == (62,)
+def test_accesses_of_kernels_without_dots_are_tiled_too():
+    module = asking(ADD, micro=64, nano=2)
+    layout = layout_of(module, "load")
+    assert [layout.coordinate(register=r) for r in range(2)] == [(0,), (1,)]
+    assert layout.coordinate(lane=31) == (62,)
     assert correct(module)
 
 
@@ -85,17 +85,17 @@ def test_accesses_of_kernels_without_products_are_cut_too():
     ],
 )  # fmt: skip
 def test_cuts_that_are_none_are_refused(micro, nano, message):
-    given = {k: v for k, v in (("micro", micro), ("nano", nano)) if v is not None}
+    tiling = {k: v for k, v in (("micro", micro), ("nano", nano)) if v is not None}
     with pytest.raises(CompileError, match=message) as error:
-        run_pipeline(asking(PRODUCT, **given), target("sm_90"), Options(), None)
+        run_pipeline(asking(MATMUL, **tiling), target("sm_90"), Options(), None)
     assert error.value.code == "TIR0708"
 
 
 def test_tilings_cover_what_they_are_made_for():
-    found = nested_layout((64, 32), (1, 0), (2, 4), (4, 8), 4)
+    layout = nested_layout((64, 32), (1, 0), (2, 4), (4, 8), 4)
     covered = {
-        found.coordinate(r, lane, warp)
-        for r in range(found.size("register")) for lane in range(32) for warp in range(4)
+        layout.coordinate(r, lane, warp)
+        for r in range(layout.size("register")) for lane in range(32) for warp in range(4)
     }  # fmt: skip
     assert covered == {(i, j) for i in range(64) for j in range(32)}
-    assert found.size("register") * 32 * 4 == 64 * 32
+    assert layout.size("register") * 32 * 4 == 64 * 32

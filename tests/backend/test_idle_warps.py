@@ -53,10 +53,10 @@ def test_matrices_are_loaded_at_once(keys: int, warps: int, by_rows: bool) -> No
 def test_threads_agree(keys: int, warps: int, by_rows: bool) -> None:
     random, n = np.random.default_rng(keys), 2
     shapes = [(ROWS, WIDTH), (n, keys, WIDTH), (n, keys, WIDTH)]
-    given = [random.integers(-1, 2, shape).astype(np.float16) for shape in shapes]
+    inputs = [random.integers(-1, 2, shape).astype(np.float16) for shape in shapes]
     module = attention(keys, by_rows=by_rows)
     expected, threads = np.full((2, ROWS, WIDTH), np.nan, np.float32)
-    tileir.interpret(module, "f", (1,), [*given, expected, n])
+    tileir.interpret(module, "f", (1,), [*inputs, expected, n])
     options: dict[str, Any] = {"num_warps": warps, "target": "sm_80"}
-    SimtExecutor().launch(module, "f", (1,), [*given, threads, n], **options)
+    SimtExecutor().launch(module, "f", (1,), [*inputs, threads, n], **options)
     np.testing.assert_array_equal(threads, expected)

@@ -16,7 +16,7 @@ from tileir.builder import BF16, F16, F32, I8, I32, Builder, arg, pointer
 from tileir.machine import dtype_of
 
 
-def row_sums(
+def row_totals(
     element: Any = F32, shape: tuple[int, ...] = (256,), other: Any = None,
     attributes: dict[str, Any] | None = None, aligned: bool = True,
 ) -> Builder:  # fmt: skip
@@ -59,7 +59,7 @@ def ops_of(b: Builder, warps: int = 4) -> list[str]:
 def test_copies_ahead_keep_the_meaning(
     element: Any, shape: tuple[int, ...], other: Any, iterations: int, warps: int
 ) -> None:
-    b = row_sums(element, shape, other)
+    b = row_totals(element, shape, other)
     assert ops_of(b, warps).count("gpu.async_copy") == 4
     assert "load" not in ops_of(b, warps)
     x = np.random.default_rng(0).integers(-50, 50, 22 * int(np.prod(shape)))
@@ -86,19 +86,19 @@ def test_copies_ahead_keep_the_meaning(
 def test_a_loop_that_states_stages_and_promises_is_pipelined(
     attributes: dict[str, Any], copies: int
 ) -> None:
-    assert ops_of(row_sums(attributes=attributes)).count("gpu.async_copy") == copies
+    assert ops_of(row_totals(attributes=attributes)).count("gpu.async_copy") == copies
 
 
 def test_copies_refill_the_stages_that_are_read() -> None:
     """Buffers have one stage less than the loop."""
-    done = run_pipeline(row_sums().module(), target("sm_90"), Options(num_warps=4), None)
+    done = run_pipeline(row_totals().module(), target("sm_90"), Options(num_warps=4), None)
     (buffer,) = [
         op for op in done.stages["pipelined"].kernel().ops if op.mnemonic == "gpu.shared_alloc"
     ]
     assert tuple(buffer.shape) == (3, 1, 256)
 
 
-def test_sums_of_long_rows_are_read_as_they_are_copied() -> None:
+def test_reductions_of_long_rows_are_read_as_they_are_copied() -> None:
     """A vector that the loop carries has the layout of the copies: 8 neighbours by each thread."""
     b = Builder()
     with b.kernel("k", x=arg(pointer(F16), aligned=16), y=pointer(F32), n=I32) as (x, y, n):
@@ -114,8 +114,8 @@ def test_sums_of_long_rows_are_read_as_they_are_copied() -> None:
 
 
 def test_loads_of_less_than_a_word_stay_where_they_are() -> None:
-    assert "gpu.async_copy" in ops_of(row_sums(F16))
-    assert "gpu.async_copy" not in ops_of(row_sums(F16, aligned=False))
+    assert "gpu.async_copy" in ops_of(row_totals(F16))
+    assert "gpu.async_copy" not in ops_of(row_totals(F16, aligned=False))
 
 
 @pytest.mark.parametrize(
@@ -126,7 +126,7 @@ def test_threads_that_copy_for_others_wait_for_each_other(
     columns: int, warps: int, barriers: list[str]
 ) -> None:
     """Several threads read an element of a short tile, and one of them copies it."""
-    b = row_sums(shape=(columns,))
+    b = row_totals(shape=(columns,))
     done = run_pipeline(b.module(), target("sm_90"), Options(num_warps=warps), None)
     ops = list(done.stages["barriers"].kernel().ops)
     after_waits = [op for i, op in enumerate(ops) if i and ops[i - 1].mnemonic == "gpu.async_wait"]

@@ -122,7 +122,7 @@ def lock(acquire: str, release: str) -> str:
 
 
 def ring(column: str, races: bool) -> Case:
-    """Products by roles, which store the columns from 64 `column` on."""
+    """Matmuls by roles, which store the columns from 64 `column` on."""
     before, consumer = RING.split("@product.consumer", 1)
     consumer = consumer.replace("mul i32 %pn, 64", f"mul i32 {column}, 64", 1)
     sizes = (128 * 64, 64 * 128, 128 * 128)
@@ -214,16 +214,20 @@ def raised(launch: Any) -> TileirError | None:
 def test_both_report_the_same(name: str) -> None:
     case = CASES[name]
     for seed in SEEDS:
-        wanted = raised(
+        expected = raised(
             lambda s=seed: interpret(parse(case.text), None, case.grid, case.arguments(), seed=s)
         )
-        found = raised(lambda s=seed: simulate(case, seed=s))
-        assert (wanted is not None) == (found is not None) == case.races, (seed, wanted, found)
-        if wanted is None or found is None:
+        diagnostics = raised(lambda s=seed: simulate(case, seed=s))
+        assert (expected is not None) == (diagnostics is not None) == case.races, (
+            seed,
+            expected,
+            diagnostics,
+        )
+        if expected is None or diagnostics is None:
             continue
-        assert isinstance(wanted, InterpretError) and wanted.code == "TIR0517"
-        assert isinstance(found, RaceError) and found.code == "TIR0721"
-        assert all(access.location is not None for access in _all(found))
+        assert isinstance(expected, InterpretError) and expected.code == "TIR0517"
+        assert isinstance(diagnostics, RaceError) and diagnostics.code == "TIR0721"
+        assert all(access.location is not None for access in _all(diagnostics))
 
 
 def _all(error: TileirError) -> list[Any]:
@@ -292,10 +296,12 @@ def test_generated_programs(number: int) -> None:
         for on, code in (("interpreter", "TIR0517"), ("simt", "TIR0721")):
             options = {"allow_undef": program.undef} if on == "interpreter" else {"num_warps": 1}
             launch, arguments = executor(on).launch, program.arguments(number)
-            found = raised(
+            diagnostics = raised(
                 partial(launch, module, program.kernel, program.grid, arguments, **options)
             )
-            assert (found and found.diagnostics[0].code) == (code if races else None), found
+            assert (diagnostics and diagnostics.diagnostics[0].code) == (code if races else None), (
+                diagnostics
+            )
 
 
 @pytest.mark.parametrize("second", [0, 2, 4, 6, 8])

@@ -41,13 +41,13 @@ class Chain:
         self.chance = random.Random(seed)
         self.lines: list[str] = []
         self.values: dict[tuple[int, str], list[str]] = {}
-        self.made = 0
+        self.value_count = 0
         self.shape = f"<{self.chance.choice((1, 32, 64, 96))}>"
 
     def add(self, width: int, shape: str, text: str) -> str:
         """A new value by an op; comparisons have two results."""
-        name = f"%v{self.made}"
-        self.made += 1
+        name = f"%v{self.value_count}"
+        self.value_count += 1
         results = f"{name}, _" if text.startswith("icmp") else name
         self.lines.append(f"  {results} = {text}")
         self.values.setdefault((width, shape), []).append(name)
@@ -62,15 +62,15 @@ class Chain:
 
     def operand(self, width: int, shape: str) -> str:
         """A value or, at times, a literal."""
-        known = self.values.get((width, shape), [])
-        if not known or self.chance.random() < 0.25:
+        entry = self.values.get((width, shape), [])
+        if not entry or self.chance.random() < 0.25:
             return f"i{width}{shape} {self.literal(width)}"
-        return self.chance.choice(known)
+        return self.chance.choice(entry)
 
     def value(self, width: int, shape: str) -> str:
         """A value, cast from one of another width if there is none."""
-        if known := self.values.get((width, shape)):
-            return self.chance.choice(known)
+        if entry := self.values.get((width, shape)):
+            return self.chance.choice(entry)
         others = [w for w, s in self.values if s == shape]
         other = self.chance.choice(others)
         cast = self.chance.choice(("sext", "zext")) if other < width else "trunc"
@@ -99,7 +99,7 @@ class Chain:
             name = chance.choice(("neg", "iabs", "ctpop", "clz"))
             return self.add(width, shape, f"{name} {kind} {x}")
         if way == 8:
-            name = f"%c{self.made}"
+            name = f"%c{self.value_count}"
             relation = chance.choice(("slt", "sle", "ult", "ugt", "eq", "ne", "sge", "uge"))
             compared = f"{x}, {self.operand(width, shape)} {{predicate = {relation}}}"
             self.lines.append(f"  {name}, _ = icmp (i1{shape}, i1{shape}) {compared}")
@@ -157,7 +157,7 @@ class Chain:
 
     def arguments(self, seed: int) -> list[object]:
         random_ = np.random.default_rng(seed)
-        extent, found = int(self.shape[1:-1]), list[object]()
+        extent, arguments = int(self.shape[1:-1]), list[object]()
         for w in WIDTHS:
             dtype = np.dtype(f"i{w // 8}")
             ends = np.iinfo(dtype)
@@ -166,8 +166,8 @@ class Chain:
             numbers = np.where(
                 random_.random(extent) < 0.5, random_.choice(special, extent), numbers
             )
-            found += [numbers.astype(dtype), int(random_.choice(special))]
-        return [*found, np.zeros(COUNT * extent, np.int64)]
+            arguments += [numbers.astype(dtype), int(random_.choice(special))]
+        return [*arguments, np.zeros(COUNT * extent, np.int64)]
 
 
 def disagreement(seed: int, on: str) -> str | None:
@@ -175,13 +175,13 @@ def disagreement(seed: int, on: str) -> str | None:
     chain = Chain(seed)
     module = parse(chain.text())
     for draw in range(2):
-        wanted, found = chain.arguments(draw), chain.arguments(draw)
-        tileir.interpret(module, "k", (1,), wanted)
+        expected, values = chain.arguments(draw), chain.arguments(draw)
+        tileir.interpret(module, "k", (1,), expected)
         options = {"num_warps": (1, 2, 4, 8)[seed % 4]} if on == "simt" else {}
-        executor(on).launch(module, "k", 1, found, **options)
-        if not np.array_equal(wanted[-1], found[-1]):
-            at = int(np.flatnonzero(wanted[-1] != found[-1])[0])
-            return f"program {seed}, value {at}: {found[-1][at]} for {wanted[-1][at]}"
+        executor(on).launch(module, "k", 1, values, **options)
+        if not np.array_equal(expected[-1], values[-1]):
+            at = int(np.flatnonzero(expected[-1] != values[-1])[0])
+            return f"program {seed}, value {at}: {values[-1][at]} for {expected[-1][at]}"
     return None
 
 

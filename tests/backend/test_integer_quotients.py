@@ -53,9 +53,9 @@ def test_neighbours_have_their_quotients_and_remainders(
 ) -> None:
     module = quotients(I32, 4, signed, shape)
     for first in (0, 1000, 2**30 - 4):
-        found = []
+        result = []
         for run in (tileir.interpret, SimtExecutor().launch):
             outputs = [np.full(shape[0] * shape[1], -7, np.int32) for _ in range(2)]
             run(module, "k", 1, [*outputs, first, n])
-            found.append(outputs)
-        np.testing.assert_array_equal(found[0], found[1])
+            result.append(outputs)
+        np.testing.assert_array_equal(result[0], result[1])

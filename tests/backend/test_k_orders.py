@@ -38,7 +38,7 @@ def scaled_rows(element, k, columns=16, operand=F32):
     return b.module()
 
 
-def product_of_product(element):
+def chained_dots(element):
     """(A B) C of matrices of 16 x 16."""
     b = Builder()
     types = {name: arg(pointer(F32), aligned=16) for name in "xyz"}
@@ -111,14 +111,14 @@ def test_rows_of_other_lanes_move():
 @pytest.mark.parametrize("element", [F32, BF16])
 def test_a_result_is_the_a_of_the_next_dot(element):
     """Lanes own neighbours of a result in pairs, and single columns of A in tf32."""
-    kernel = lowered(product_of_product(element))
+    kernel = lowered(chained_dots(element))
     first, second = (op for op in kernel.ops if op.mnemonic == "dot")
     converted = [
         op for op in moved_operands(kernel)
         if op.source.type.layout == first.result.type.layout
     ]  # fmt: skip
     assert not converted and second.a.type.shape == (16, 16)
-    checked(product_of_product(element), (256, 256, 256), (F32, F32, F32))
+    checked(chained_dots(element), (256, 256, 256), (F32, F32, F32))
 
 
 def test_lanes_step_as_asked_and_words_by_the_shortest_steps():
@@ -137,11 +137,11 @@ def test_operands_in_an_order_have_each_element_once(order):
     wide = dot.evolve(a=_of(dot.a, (16, 64)), b=_of(dot.b, (64, 16)), results=())
     plain = layouts_of(wide, 1)
     ordered = plain.in_order(order)
-    for usual, found in ((plain.a, ordered.a), (plain.b, ordered.b)):
+    for usual, layout in ((plain.a, ordered.a), (plain.b, ordered.b)):
         owned = {
-            found.coordinate(r, lane) for r in range(found.size("register")) for lane in range(32)
+            layout.coordinate(r, lane) for r in range(layout.size("register")) for lane in range(32)
         }
-        assert len(owned) == 16 * 64 and found.extents == usual.extents
+        assert len(owned) == 16 * 64 and layout.extents == usual.extents
 
 
 def _of(value, shape):

@@ -1,4 +1,4 @@
-"""Kernels of which LLVM does less, large ones and products: they still compile, to code that does
+"""Kernels of which LLVM does less, large ones and matmuls: they still compile, to code that does
 the same."""
 
 import re
@@ -35,10 +35,10 @@ def straight() -> Module:
 
 
 def kinds(ptx: str) -> dict[str, int]:
-    found: dict[str, int] = {}
+    counts: dict[str, int] = {}
     for name in re.findall(r"^\t(?:@%\w+ )?(\w+)", ptx, re.MULTILINE):
-        found[name] = found.get(name, 0) + 1
-    return found
+        counts[name] = counts.get(name, 0) + 1
+    return counts
 
 
 @pytest.mark.parametrize("opt_level", [0, 1, 3])
@@ -63,20 +63,20 @@ def whole(module: Module, options: dict[str, Any]) -> str:
 
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("result", [F16, F32])
-def test_plain_products_do_what_they_do_by_the_whole_pipeline(result):
+def test_plain_matmuls_are_compiled_as_by_the_whole_pipeline(result):
     """Only additions and the like may be others."""
     module = matmul(128, 128, 64, result=result)
     plain = kinds(compile_kernel(module, "sm_90a", {"warp_specialize": True}).ptx)
-    found = kinds(whole(module, {"warp_specialize": True}))
+    by_pipeline = kinds(whole(module, {"warp_specialize": True}))
     for name in ("bar", "st", "stmatrix", "wgmma", "cp", "mbarrier", "fence", "cvt"):
-        assert plain.get(name) == found.get(name)
-    assert sum(plain.values()) <= sum(found.values()) + 8
+        assert plain.get(name) == by_pipeline.get(name)
+    assert sum(plain.values()) <= sum(by_pipeline.values()) + 8
 
 
-def test_kernels_without_products_have_the_same_instructions():
+def test_kernels_without_dots_have_the_same_instructions():
     assert compile_kernel(kernel(), "sm_90a").ptx == whole(kernel(), {})
-    found = compile_kernel(straight(), "sm_90a").ptx
-    assert kinds(found) == kinds(whole(straight(), {}))
+    ptx = compile_kernel(straight(), "sm_90a").ptx
+    assert kinds(ptx) == kinds(whole(straight(), {}))
 
 
 @pytest.mark.slow
@@ -85,9 +85,9 @@ def test_how_much_of_llvm_a_kernel_needs(monkeypatch):
     for name in PIPELINES:
         usual = getattr(llvm_codegen, name)
 
-        def noted(*given: Any, n: str = name, f: Any = usual, **more: Any) -> None:
+        def noted(*args: Any, n: str = name, f: Any = usual, **more: Any) -> None:
             done.append(n)
-            f(*given, **more)
+            f(*args, **more)
 
         monkeypatch.setattr(llvm_codegen, name, noted)
 
@@ -109,8 +109,8 @@ def test_how_much_of_llvm_a_kernel_needs(monkeypatch):
     assert used(straight(), opt_level=0) == "_optimize"
 
 
-def test_plain_products_without_optimisation_compile():
-    found = compile_kernel(
+def test_plain_matmuls_without_optimisation_compile():
+    kernel = compile_kernel(
         matmul(128, 128, 64), "sm_90a", {"warp_specialize": True, "opt_level": 0}
     )
-    assert "wgmma" in found.ptx and found.cubin
+    assert "wgmma" in kernel.ptx and kernel.cubin

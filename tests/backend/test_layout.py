@@ -17,12 +17,12 @@ SHAPES = [(1,), (7,), (48,), (192,), (931,), (4096,), (3, 5), (64, 192), (16, 20
           (4, 8, 16), (2, 3, 4, 5, 6)]  # fmt: skip
 
 
-def holders(it: Layout) -> dict[tuple[int, ...], list[tuple[int, int, int]]]:
-    found: dict[tuple[int, ...], list[tuple[int, int, int]]] = {}
+def owners_by_coordinate(it: Layout) -> dict[tuple[int, ...], list[tuple[int, int, int]]]:
+    owners: dict[tuple[int, ...], list[tuple[int, int, int]]] = {}
     threads = (range(it.size(a)) for a in ("warp", "lane", "register"))
     for warp, lane, register in itertools.product(*threads):
-        found.setdefault(it.coordinate(register, lane, warp), []).append((warp, lane, register))
-    return found
+        owners.setdefault(it.coordinate(register, lane, warp), []).append((warp, lane, register))
+    return owners
 
 
 @st.composite
@@ -43,10 +43,10 @@ def layouts(draw):
 def test_blocked_covers_the_shape_once_per_replica(shape, warps, vector):
     order = tuple(reversed(range(len(shape))))
     it = blocked_layout(shape, order, vector, warps)
-    held = holders(it)
-    assert set(itertools.product(*map(range, shape))) <= set(held)
+    owners = owners_by_coordinate(it)
+    assert set(itertools.product(*map(range, shape))) <= set(owners)
     assert it.size("lane") == 32 and it.size("warp") == warps
-    assert len({len(h) for h in held.values()}) == 1
+    assert len({len(h) for h in owners.values()}) == 1
 
 
 @pytest.mark.parametrize(

@@ -37,10 +37,10 @@ VECTORS = st.lists(st.integers(0, 31), max_size=6)
 
 
 def spanned(vectors):
-    found = {0}
+    span = {0}
     for v in vectors:
-        found |= {v ^ x for x in found}
-    return found
+        span |= {v ^ x for x in span}
+    return span
 
 
 @given(VECTORS, VECTORS)
@@ -51,11 +51,13 @@ def test_intersection_is_what_both_span(a, b):
 
 
 @given(VECTORS, VECTORS)
-def test_common_complement_meets_neither(a, b):
-    found = common_complement(a, b, 5)
-    assert spanned(found) & spanned(a) == {0} == spanned(found) & spanned(b)
+def test_common_complement_is_disjoint_from_both(a, b):
+    complement = common_complement(a, b, 5)
+    assert spanned(complement) & spanned(a) == {0} == spanned(complement) & spanned(b)
     assert (
-        len(found) == 5 - max(len(Subspace.of(a)), len(Subspace.of(b))) == len(Subspace.of(found))
+        len(complement)
+        == 5 - max(len(Subspace.of(a)), len(Subspace.of(b)))
+        == len(Subspace.of(complement))
     )
 
 
@@ -71,10 +73,10 @@ def test_complement_and_kernel_count_dimensions(a):
 
 @given(VECTORS, st.integers(0, 31))
 def test_solve_finds_a_combination_where_there_is_one(a, v):
-    found = solve(a, v)
-    assert (found is not None) == (v in spanned(a))
-    if found is not None:
-        assert apply(a, found) == v
+    solution = solve(a, v)
+    assert (solution is not None) == (v in spanned(a))
+    if solution is not None:
+        assert apply(a, solution) == v
 
 
 @given(VECTORS)
@@ -107,25 +109,25 @@ def places(it: Layout):
 
 @settings(max_examples=60, deadline=None)
 @given(layouts())
-def test_inverse_names_a_holder_exactly_where_there_is_one(it):
-    held = {}
+def test_inverse_names_an_owner_exactly_where_there_is_one(it):
+    owners = {}
     for place, coordinate in places(it):
-        held.setdefault(coordinate, []).append(place)
-    found = invert(it)
+        owners.setdefault(coordinate, []).append(place)
+    inverse = invert(it)
     for coordinate in itertools.product(*(range(n) for n in it.extents)):
-        place = found.place(coordinate)
-        assert (place is not None) == (coordinate in held), coordinate
-        assert place is None or place in held[coordinate]
-    assert {len(v) for v in held.values()} == {replication(it)}
+        place = inverse.place(coordinate)
+        assert (place is not None) == (coordinate in owners), coordinate
+        assert place is None or place in owners[coordinate]
+    assert {len(v) for v in owners.values()} == {replication(it)}
     shape = tuple(max(1, n - 1) for n in it.extents)
-    wanted = set(itertools.product(*map(range, shape)))
-    assert covers(it, shape) == (wanted <= set(held))
+    expected = set(itertools.product(*map(range, shape)))
+    assert covers(it, shape) == (expected <= set(owners))
 
 
 @pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(layouts(rank=2), layouts(rank=2))
-def test_product_tiles_and_divide_undoes(inner, outer):
+def test_layout_product_tiles_and_divide_undoes(inner, outer):
     whole = product(inner, outer)
     if whole is None:
         assert inner.repeats
@@ -146,7 +148,7 @@ def test_product_tiles_and_divide_undoes(inner, outer):
 
 @settings(max_examples=60, deadline=None)
 @given(layouts(rank=2), layouts(rank=2))
-def test_divide_refuses_what_is_no_factor(whole, inner):
+def test_divide_refuses_what_does_not_divide(whole, inner):
     quotient = divide(whole, inner)
     assert quotient is None or product(inner, quotient) == whole
 
@@ -154,21 +156,26 @@ def test_divide_refuses_what_is_no_factor(whole, inner):
 @settings(max_examples=80, deadline=None)
 @given(layouts(("register",), rank=2), layouts(rank=1))
 def test_composition_is_one_after_the_other(outer, inner):
-    found = compose(outer, inner)
-    if found is None:
+    composition = compose(outer, inner)
+    if composition is None:
         return
     for place, (index,) in places(inner):
         expected = outer.coordinate(index)
-        assert found.coordinate(place.register, place.lane, place.warp, place.block) == expected
+        assert (
+            composition.coordinate(place.register, place.lane, place.warp, place.block) == expected
+        )
 
 
 def test_composition_of_a_walk_and_shared_memory():
     tile = swizzled_layout((64, 64), 8, 1, 8)
     walk = blocked_layout((4096,), (0,), 8, 4)
-    found = compose(tile, walk)
-    assert found is not None and parse_layout(str(found)) == found
+    composition = compose(tile, walk)
+    assert composition is not None and parse_layout(str(composition)) == composition
     for lane, register in itertools.product(range(32), range(8)):
-        assert offset(tile, found.coordinate(register, lane)) == walk.coordinate(register, lane)[0]
+        assert (
+            offset(tile, composition.coordinate(register, lane))
+            == walk.coordinate(register, lane)[0]
+        )
 
 
 @pytest.mark.parametrize(
@@ -183,11 +190,11 @@ def test_composition_of_a_walk_and_shared_memory():
 def test_walks_over_rows_of_six_go_along_whole_digits(walk, expected):
     tile = layout(2, repeats=(Repeat("register", 6, 1), Repeat("register", 5, 0)))
     line = layout(1, repeats=tuple(Repeat(axis, count, 0) for axis, count in walk))
-    found = compose(tile, line)
+    composition = compose(tile, line)
     if expected is None:
-        assert found is None
+        assert composition is None
     else:
-        assert found == layout(2, repeats=tuple(Repeat(*step) for step in expected))
+        assert composition == layout(2, repeats=tuple(Repeat(*step) for step in expected))
 
 
 @given(st.permutations(range(3)))
@@ -196,9 +203,9 @@ def test_registers_in_any_order_are_equal(order):
     lanes = ((0, 4), (0, 8), (1, 0), (2, 0), (4, 0))
     a = layout(2, tuple(vectors), lanes)
     b = layout(2, tuple(vectors[i] for i in order), lanes)
-    found = register_order(a, b)
-    assert equal_up_to_registers(a, b) and found is not None
-    assert [a.registers[r] for r in found] == list(b.registers)
+    permutation = register_order(a, b)
+    assert equal_up_to_registers(a, b) and permutation is not None
+    assert [a.registers[r] for r in permutation] == list(b.registers)
     assert not equal_up_to_registers(a, layout(2, tuple(vectors), lanes[::-1]))
     assert not equal_up_to_registers(a, layout(2, tuple(vectors[:2]), lanes))
 
@@ -208,7 +215,7 @@ def test_registers_in_any_order_are_equal(order):
 
 @pytest.mark.parametrize("shape", [(7,), (16, 33), (3, 5, 8), (2, 3, 4, 5, 6)])
 @pytest.mark.parametrize("pad", [0, 3])
-def test_padded_rows_lie_side_by_side(shape, pad):
+def test_padded_rows_are_contiguous(shape, pad):
     it, order = padded_layout(shape, pad), tuple(range(len(shape)))
     stride = shape[-1] + (pad if len(shape) > 1 else 0)
     for place, v in enumerate(itertools.product(*map(range, shape))):
@@ -247,8 +254,8 @@ def test_hierarchical_tiles_nest(order):
     nano, lanes, warps, shape = (2, 4), (4, 8), (2, 2), (32, 192)
     it = hierarchical(shape, nano, lanes, warps, order)
     assert it.extents == shape and it.size("lane") == 32 and it.size("warp") == 4
-    held = {it.coordinate(r) for r in range(8)}
-    assert held == set(itertools.product(range(2), range(4)))
+    coordinates = {it.coordinate(r) for r in range(8)}
+    assert coordinates == set(itertools.product(range(2), range(4)))
     micro = {it.coordinate(r, lane) for r in range(8) for lane in range(32)}
     assert micro == set(itertools.product(range(8), range(32)))
     assert parse_layout(str(it)) == it

@@ -97,7 +97,7 @@ def numbers(it: Layout, shape):
         yield np.where(inside, total, -1)
 
 
-def held(thread, it: Layout, shape, element):
+def numbered(thread, it: Layout, shape, element):
     """A tile whose elements are bits made of their numbers."""
     bits = 1 if element is I1 else element.bits
     for values in numbers(it, shape):
@@ -111,11 +111,11 @@ def held(thread, it: Layout, shape, element):
 def moved(shape, element, source, target):
     """Check one conversion; what it counted."""
     lowering, op = machine(shape, source, element, target)
-    fragment = list(held(lowering.thread, source, shape, element))
-    found = convert(lowering, op, fragment, op.source.type, target)
-    expected = list(held(lowering.thread, target, shape, element))
-    assert len(found) == len(expected)
-    for x, y, number in zip(found, expected, numbers(target, shape), strict=True):
+    fragment = list(numbered(lowering.thread, source, shape, element))
+    converted = convert(lowering, op, fragment, op.source.type, target)
+    expected = list(numbered(lowering.thread, target, shape, element))
+    assert len(converted) == len(expected)
+    for x, y, number in zip(converted, expected, numbers(target, shape), strict=True):
         where = number >= 0
         assert x.array[where].tobytes() == y.array[where].tobytes()
     return lowering.thread.counts
@@ -132,8 +132,8 @@ def test_coordinates_of_blocks_of_1024_threads_are_not_mixed_up():
     swapped = layout(1, ((1024,),), tuple(bits[:5]), (bits[6], bits[5], *bits[7:]))
     lowering, _ = machine((2048,), straight, I32, swapped)
     for it in (straight, swapped):
-        found = [lowering.coordinate(it, register, 0).array for register in (0, 1)]
-        assert np.array_equal(found, list(numbers(it, (2048,))))
+        arrays = [lowering.coordinate(it, register, 0).array for register in (0, 1)]
+        assert np.array_equal(arrays, list(numbers(it, (2048,))))
 
 
 # Power-of-two tiles: no conflicts --------------------------------------------------------------
@@ -205,7 +205,7 @@ def test_many_selections_take_longer_than_shared_memory():
     assert isinstance(conversion(Tile(F16, (16, 16), result), wide), ConversionStaging)
 
 
-def test_the_result_of_a_product_is_a_factor_of_the_next():
+def test_the_result_of_a_dot_is_an_operand_of_the_next():
     """D of m16n8 in f16 is A of m16n8k16: registers are renamed."""
     source, target = mma_result((64, 32), (4, 1)), mma_operand("a", F16, (64, 32), (4, 1))
     counts = moved((64, 32), F16, source, target)
@@ -213,7 +213,7 @@ def test_the_result_of_a_product_is_a_factor_of_the_next():
 
 
 def test_lanes_read_one_register_of_a_lane_in_one_step():
-    """A row held by single lanes goes to lanes that hold half of it: no lane chooses."""
+    """A row owned by single lanes goes to lanes that own half of it: no lane chooses."""
     single = layout(1, (), ((0,), (1,), (2,), (4,), (8,)))
     halves = layout(1, ((1,), (2,), (4,)), ((8,), (0,), (0,), (0,), (0,)))
     plan = conversion(Tile(F32, (16,), single), halves)
@@ -225,7 +225,7 @@ def test_lanes_read_one_register_of_a_lane_in_one_step():
 def warp_layouts(draw):
     """Two layouts of 32 lanes and up to 8 registers over the same coordinates, replicas too."""
     bits = 5 + draw(st.integers(0, 3))
-    found = []
+    layouts = []
     for _ in range(2):
         order = draw(st.permutations([1 << i for i in range(bits)]))
         lanes = list(order[:5])
@@ -236,8 +236,8 @@ def warp_layouts(draw):
         for i in range(1, len(registers)):
             if draw(st.booleans()):
                 registers[i] ^= registers[i - 1]
-        found.append(layout(1, tuple((x,) for x in registers), tuple((x,) for x in lanes)))
-    return bits, *found
+        layouts.append(layout(1, tuple((x,) for x in registers), tuple((x,) for x in lanes)))
+    return bits, *layouts
 
 
 @pytest.mark.slow
@@ -303,10 +303,10 @@ def test_any_two_tilings(data):
     moved(shape, data.draw(st.sampled_from([I1, I8, F16, F32, F64])), source, target)
 
 
-# Rounds -----------------------------------------------------------------------------------------
+# Steps ------------------------------------------------------------------------------------------
 
 
-def test_a_large_tile_passes_in_rounds():
+def test_a_large_tile_is_converted_in_several_steps():
     shape = (128, 256)
     rows, columns = (blocked_layout(shape, order, 4, 4) for order in ((1, 0), (0, 1)))
     plan = conversion(Tile(F32, shape, rows), columns)
@@ -331,9 +331,9 @@ def test_conversions_assemble(shape):
     buffers = {name: arg(pointer(F32), aligned=16) for name in "xy"}
     with b.kernel("k", **buffers) as (x, y):
         rows, columns = (b.arange(n) for n in shape)
-        across = rows[:, None] * shape[1] + columns[None, :]
+        row_major = rows[:, None] * shape[1] + columns[None, :]
         down = rows[:, None] + columns[None, :] * shape[0]
-        (y + down).store((x + across).load())
+        (y + down).store((x + row_major).load())
     compiled = compile_kernel(b.module(), "sm_90", {"num_warps": 1 if shape == (8, 8) else 4})
     assert compiled.cubin and compiled.metadata.spills == 0
     used = "shfl.sync" if shape == (8, 8) else "st.shared"

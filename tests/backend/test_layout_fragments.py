@@ -97,14 +97,18 @@ def test_warps_of_operands_follow_the_result(shape, warps):
     a = mma_operand("a", F16, (*batch, m, 32), counts)
     b = mma_operand("b", F16, (*batch, 32, n), counts)
     for warp in range(warps[0] * warps[1]):
-        held = [
+        coordinates = [
             {it.coordinate(r, lane, warp) for r in range(it.size("register")) for lane in range(32)}
             for it in (result, a, b)
         ]
-        assert {v[-2] for v in held[0]} == {v[-2] for v in held[1]}
-        assert {v[-1] for v in held[0]} == {v[-1] for v in held[2]}
-        assert {v[:-2] for v in held[0]} == {v[:-2] for v in held[1]} == {v[:-2] for v in held[2]}
-        assert {v[-1] for v in held[1]} == set(range(32)) == {v[-2] for v in held[2]}
+        assert {v[-2] for v in coordinates[0]} == {v[-2] for v in coordinates[1]}
+        assert {v[-1] for v in coordinates[0]} == {v[-1] for v in coordinates[2]}
+        assert (
+            {v[:-2] for v in coordinates[0]}
+            == {v[:-2] for v in coordinates[1]}
+            == {v[:-2] for v in coordinates[2]}
+        )
+        assert {v[-1] for v in coordinates[1]} == set(range(32)) == {v[-2] for v in coordinates[2]}
 
 
 @pytest.mark.parametrize(("batch", "counts"), [((), ()), ((6,), (2,)), ((2, 3), (1, 3))])
@@ -114,12 +118,12 @@ def test_warpgroups_hold_the_rows_of_their_result(batch, counts):
     a = wgmma_operand(F16, (*batch, 64, 16), (*counts, 4, 1))
     assert a.extents == (*batch, 64, 16) and a.size("warp") == result.size("warp")
     for warp in range(a.size("warp")):
-        rows, held = (
+        rows, coordinates = (
             {it.coordinate(r, lane, warp) for r in range(it.size("register")) for lane in range(32)}
             for it in (result, a)
         )
-        assert {v[:-1] for v in rows} == {v[:-1] for v in held}
-        assert held == {(*v[:-1], k) for v in rows for k in range(16)}
+        assert {v[:-1] for v in rows} == {v[:-1] for v in coordinates}
+        assert coordinates == {(*v[:-1], k) for v in rows for k in range(16)}
 
 
 def test_what_does_not_fit_is_refused():

@@ -37,25 +37,25 @@ BITS = [
 
 def places(it: Layout) -> list[tuple[Vector, Vector]]:
     """Every place, and what it holds."""
-    found = itertools.product(*(range(it.size(axis)) for axis in AXES))
-    return [(index, it.coordinate(*index)) for index in found]
+    indices = itertools.product(*(range(it.size(axis)) for axis in AXES))
+    return [(index, it.coordinate(*index)) for index in indices]
 
 
 @pytest.mark.parametrize("inner", COUNTED, ids=str)
-def test_a_product_puts_the_inner_one_at_every_place_of_the_outer(inner: Layout) -> None:
-    made = 0
+def test_a_layout_product_puts_the_inner_one_at_every_place_of_the_outer(inner: Layout) -> None:
+    count = 0
     for outer in [*BITS, *COUNTED]:
         whole = product(inner, outer)
         if whole is None:
             continue
-        made += 1
+        count += 1
         for (where, v), (index, w) in itertools.product(places(inner), places(outer)):
             at = [i + n * inner.size(a) for a, i, n in zip(AXES, where, index, strict=True)]
             expected = tuple(x + y * n for x, y, n in zip(v, w, inner.extents, strict=True))
             assert whole.coordinate(*at) == expected, (str(outer), at)
         quotient = divide(whole, inner)
         assert quotient is not None and product(inner, quotient) == whole, str(outer)
-    assert made > 20
+    assert count > 20
 
 
 def test_a_quotient_of_layouts_of_which_none_begins_the_other_is_none() -> None:
@@ -94,14 +94,14 @@ def test_a_packed_vector_is_unpacked(widths: Vector) -> None:
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("warps", [(4, 1), (8, 1), (4, 2), (12, 1)])
 @pytest.mark.parametrize(("element", "word"), [(F32, 1), (F16, 2), (I8, 4)])
-def test_factors_in_registers_have_the_rows_of_their_result(
+def test_operands_in_registers_have_the_rows_of_their_result(
     element: Scalar, word: int, warps: Vector
 ) -> None:
     """PTX ISA, wgmma: a warpgroup of 4 warps has 64 rows, each warp 16 of them."""
     for m in (64, 256):
-        factor = wgmma_operand(element, (m, 8 * word), warps)
+        operand = wgmma_operand(element, (m, 8 * word), warps)
         result = wgmma_result((m, 8 * warps[1]), warps)
-        assert factor.extents[0] == result.extents[0] >= m
+        assert operand.extents[0] == result.extents[0] >= m
         for warp in range(warps[0] * warps[1]):
             rows, others = (
                 {
@@ -109,6 +109,6 @@ def test_factors_in_registers_have_the_rows_of_their_result(
                     for r in range(it.size("register"))
                     for lane in range(32)
                 }
-                for it in (factor, result)
+                for it in (operand, result)
             )
             assert rows == others

@@ -58,21 +58,21 @@ def coordinates(it, register):
     return [it.coordinate(register, t % 32, t // 32) for t in range(lanes * warps)]
 
 
-def held(it, values):
+def thread_values(it, values):
     """`values` as threads hold them; what is padding holds rubbish."""
     for register in range(it.size("register")):
-        found = [
+        elements = [
             values[v] if all(a < n for a, n in zip(v, values.shape, strict=True)) else 77
             for v in coordinates(it, register)
         ]
-        yield ThreadValues(np.array(found, values.dtype))
+        yield ThreadValues(np.array(elements, values.dtype))
 
 
 def check(it, fragment, expected):
-    for register, found in enumerate(fragment):
+    for register, fragment_value in enumerate(fragment):
         for t, v in enumerate(coordinates(it, register)):
             if all(a < n for a, n in zip(v, expected.shape, strict=True)):
-                assert found.array[t] == expected[v], (register, t, v)
+                assert fragment_value.array[t] == expected[v], (register, t, v)
 
 
 def scanned(it, shape, axis, reverse, seed=0):
@@ -81,11 +81,11 @@ def scanned(it, shape, axis, reverse, seed=0):
     op = Scan((value,), axis=axis, combiner=Combiner.ADD, reverse=reverse)
     lowering = machine(scan_bytes(op), it.size("warp"))
     lowering.scratch = {op: 0}
-    lowering.values[value] = list(held(it, values))
+    lowering.values[value] = list(thread_values(it, values))
     turned = np.flip(values, axis) if reverse else values
     expected = np.cumsum(turned, axis)
-    (found,) = scan_tile(lowering, op)
-    check(it, found, np.flip(expected, axis) if reverse else expected)
+    (result,) = scan_tile(lowering, op)
+    check(it, result, np.flip(expected, axis) if reverse else expected)
     return lowering.thread
 
 
@@ -95,9 +95,9 @@ def reduced(it, shape, axis):
     op = Reduce((value,), axis=axis, combiner=Combiner.ADD)
     lowering = machine(reduction_bytes(op), it.size("warp"))
     lowering.scratch = {op: 0}
-    lowering.values[value] = list(held(it, values))
-    (found,) = reduce_tile(lowering, op)
-    check(it.slice(axis), found, values.sum(axis))
+    lowering.values[value] = list(thread_values(it, values))
+    (reduced,) = reduce_tile(lowering, op)
+    check(it.slice(axis), reduced, values.sum(axis))
 
 
 LAYOUTS = {
@@ -155,15 +155,15 @@ def test_functions_are_joined_in_order_in_any_layout(name, reverse):
             warps,
         )  # fmt: skip
         for value, numbers in zip(values, operands, strict=True):
-            lowering.values[value] = list(held(it, numbers))
+            lowering.values[value] = list(thread_values(it, numbers))
         expected = [x.copy() for x in operands]
         rows = [np.moveaxis(np.flip(x, axis) if reverse else x, axis, 0) for x in expected]
         with np.errstate(over="ignore"):
             for i in range(1, shape[axis]):
                 rows[1][i] += rows[1][i - 1] * rows[0][i]
                 rows[0][i] *= rows[0][i - 1]
-        for found, wanted in zip(scan_tile(lowering, op), expected, strict=True):
-            check(it, found, wanted)
+        for result, reference in zip(scan_tile(lowering, op), expected, strict=True):
+            check(it, result, reference)
 
 
 @pytest.mark.sampled(6)
@@ -189,11 +189,13 @@ def test_padding_takes_no_part_in_a_reduction(combiner, number, axis):
     op = Reduce((value,), axis=axis, combiner=Combiner(combiner))
     lowering = machine(reduction_bytes(op), it.size("warp"))
     lowering.scratch = {op: 0}
-    lowering.values[value] = list(held(it, values))
-    (found,) = reduce_tile(lowering, op)
-    wanted = values[0, :] if axis == 0 else values[:, 0]
-    check(it.slice(axis), found, wanted)
-    check(it.slice(axis), [ThreadValues(np.signbit(x.array)) for x in found], np.signbit(wanted))
+    lowering.values[value] = list(thread_values(it, values))
+    (reduced,) = reduce_tile(lowering, op)
+    expected = values[0, :] if axis == 0 else values[:, 0]
+    check(it.slice(axis), reduced, expected)
+    check(
+        it.slice(axis), [ThreadValues(np.signbit(x.array)) for x in reduced], np.signbit(expected)
+    )
 
 
 @pytest.mark.slow
@@ -236,13 +238,13 @@ def total(n):
 
 
 @pytest.mark.parametrize(("n", "warps", "barriers"), [(128, 4, 0), (32, 1, 0), (1024, 4, 1)])
-def test_a_full_sum_has_no_redundant_barrier(n, warps, barriers):
+def test_a_full_reduction_has_no_redundant_barrier(n, warps, barriers):
     """Kernels 230424_03 and 04 of Triton PTX 2023: two barriers and two round trips through shared
     memory, of which the document calls one redundant, and both where there is one warp. Lanes read
     the partials of one warp each, which saves registers, and join them by two more shuffles."""
-    found = compiled(total(n), warps)
-    assert found["shuffles"] == 5 + 2 * barriers
-    assert found["barriers"] == found["stores"] == found["loads"] == barriers
+    counts = compiled(total(n), warps)
+    assert counts["shuffles"] == 5 + 2 * barriers
+    assert counts["barriers"] == counts["stores"] == counts["loads"] == barriers
 
 
 def softmax(m, n):
@@ -290,7 +292,7 @@ entry:
 
 @pytest.mark.parametrize("name", STD)
 @pytest.mark.parametrize(("n", "warps"), [(128, 1), (1024, 4)])
-def test_reductions_of_several_values_meet_once(name, n, warps):
+def test_reductions_of_several_values_synchronize_once(name, n, warps):
     symbol, results, operands = STD[name]
     count = results.count(",") + 1
     scalars = results.strip("()").split(", ")
@@ -300,11 +302,11 @@ def test_reductions_of_several_values_meet_once(name, n, warps):
         operands=re.sub(r"\S+> ", "", operands.format(n=n)),
         left=", ".join(["%r", *[f"%r{i}" for i in range(1, count)]]),
     )  # fmt: skip
-    found = compiled(parse(text), warps)
+    counts = compiled(parse(text), warps)
     several = 1 if warps > 1 else 0
-    assert found["barriers"] == several
-    assert found["shuffles"] == (5 + 2 * several) * count
-    assert found["stores"] == found["loads"] == several * count
+    assert counts["barriers"] == several
+    assert counts["shuffles"] == (5 + 2 * several) * count
+    assert counts["stores"] == counts["loads"] == several * count
 
 
 def test_a_scan_moves_nothing_but_totals():
@@ -313,9 +315,9 @@ def test_a_scan_moves_nothing_but_totals():
         i = b.arange(1024)
         (y + i).store(b.scan((x + i).load(), axis=0, combiner="add"))
     module = b.module()
-    found = compiled(module, 4)
+    counts = compiled(module, 4)
     # two runs of 512: of each 5 for the bits of the lane, the prefix before a lane, the total
-    assert found == {"barriers": 1, "shuffles": 14, "stores": 2, "loads": 2}
+    assert counts == {"barriers": 1, "shuffles": 14, "stores": 2, "loads": 2}
     x = np.arange(1024, dtype=np.int32)
     y = np.zeros_like(x)
     tileir.interpret(module, None, 1, [x, y])
@@ -370,10 +372,10 @@ def test_scans_by_a_function_keep_the_order(m, n, axis, warps, reverse):
     x = np.random.default_rng(0).integers(-9, 9, m * n).astype(np.int32)
     expected = [x, np.zeros_like(x), np.zeros_like(x)]
     tileir.interpret(module, None, 1, expected)
-    found = [x, np.zeros_like(x), np.zeros_like(x)]
-    SimtExecutor().launch(module, "k", 1, found, num_warps=warps)
-    np.testing.assert_array_equal(found[1], expected[1])
-    np.testing.assert_array_equal(found[2], expected[2])
+    actual = [x, np.zeros_like(x), np.zeros_like(x)]
+    SimtExecutor().launch(module, "k", 1, actual, num_warps=warps)
+    np.testing.assert_array_equal(actual[1], expected[1])
+    np.testing.assert_array_equal(actual[2], expected[2])
 
 
 @pytest.mark.parametrize("first", ["", ", reverse = true"])
@@ -397,8 +399,8 @@ def test_a_scan_by_a_function_joins_once_per_bit_of_the_lane():
     """Of 8 elements per thread, in two runs of 4: 6 joins in the thread, 5 for the lanes of each
     run, 2 for what comes before the second run, and one for every element."""
     text = AFFINE.format(m=1, n=256, axis=1, reverse="")
-    found = compile_kernel(parse(text), "sm_90", {"num_warps": 1})
-    assert found.llvm.count("call {i32, i32} @then") <= 6 + 2 * 5 + 2 + 8
+    kernel = compile_kernel(parse(text), "sm_90", {"num_warps": 1})
+    assert kernel.llvm.count("call {i32, i32} @then") <= 6 + 2 * 5 + 2 + 8
 
 
 def test_threads_own_neighbours_that_are_a_stride_apart():
@@ -410,8 +412,8 @@ def test_threads_own_neighbours_that_are_a_stride_apart():
         place = b.arange(2048) * stride
         (y + place).store(b.scan((x + place).load(), axis=0, combiner="fadd"))
     module = b.module()
-    found = compiled(module, 4)
-    assert found == {"barriers": 1, "shuffles": 7, "stores": 1, "loads": 1}
+    counts = compiled(module, 4)
+    assert counts == {"barriers": 1, "shuffles": 7, "stores": 1, "loads": 1}
     x = np.random.default_rng(0).integers(-9, 9, 6144).astype(np.float32)
     y = np.zeros_like(x)
     SimtExecutor().launch(module, "k", 1, [x, y, 3], num_warps=4)
@@ -449,15 +451,15 @@ def test_one_instruction_reduces_integers_of_a_warp(element, combiner):
     assert (ptx.count("redux.sync"), ptx.count("shfl.sync")) == ((1, 0) if one else (0, 5))
     dtype, low = dtype_of(element), -(1 << element.bits - 1)
     values = np.random.default_rng(0).integers(low, -low, 256).astype(dtype)
-    expected, found = np.zeros(1, dtype), np.zeros(1, dtype)
+    expected, actual = np.zeros(1, dtype), np.zeros(1, dtype)
     tileir.interpret(module, "k", 1, [values, expected])
-    SimtExecutor().launch(module, "k", 1, [values, found], num_warps=2)
-    assert found == expected
+    SimtExecutor().launch(module, "k", 1, [values, actual], num_warps=2)
+    assert actual == expected
 
 
 @pytest.mark.parametrize("combiner", ["or", "and", "xor", "add", "smin", "umax"])
-@pytest.mark.parametrize("given", [0, 1, 128, 255, 256])
-def test_one_instruction_reduces_bits_of_a_warp(combiner, given):
+@pytest.mark.parametrize("count", [0, 1, 128, 255, 256])
+def test_one_instruction_reduces_bits_of_a_warp(combiner, count):
     """Those combiners that treat a bit as they treat a word."""
     b = Builder()
     with b.kernel("k", x=pointer(I32), y=pointer(I1)) as (x, y):
@@ -466,11 +468,11 @@ def test_one_instruction_reduces_bits_of_a_warp(combiner, given):
     module = b.module()
     ptx = compile_kernel(module, "sm_90", {"num_warps": 2}).ptx
     assert ("redux.sync" in ptx) == (combiner in ("or", "and", "xor"))
-    values = (np.arange(256) < given).astype(np.int32)
-    expected, found = np.zeros(1, np.bool_), np.zeros(1, np.bool_)
+    values = (np.arange(256) < count).astype(np.int32)
+    expected, actual = np.zeros(1, np.bool_), np.zeros(1, np.bool_)
     tileir.interpret(module, "k", 1, [values, expected])
-    SimtExecutor().launch(module, "k", 1, [values, found], num_warps=2)
-    assert found == expected
+    SimtExecutor().launch(module, "k", 1, [values, actual], num_warps=2)
+    assert actual == expected
 
 
 ACROSS_WARPS = layout(2, ((1, 0), (0, 32)), tuple((0, 1 << n) for n in range(5)), ((2, 0), (4, 0)))
@@ -504,9 +506,9 @@ def test_a_result_is_read_in_the_layout_that_is_asked_for(name):
     op = Reduce((value,), axis=0, combiner=Combiner.ADD).evolve(results=(result,))
     lowering = machine(reduction_bytes(op), 4)
     lowering.scratch = {op: 0}
-    lowering.values[value] = list(held(ACROSS_WARPS, values))
-    (found,) = reduce_tile(lowering, op)
-    check(target, found, values.sum(0))
+    lowering.values[value] = list(thread_values(ACROSS_WARPS, values))
+    (reduced,) = reduce_tile(lowering, op)
+    check(target, reduced, values.sum(0))
 
 
 def swizzled(chance, ordered=False):

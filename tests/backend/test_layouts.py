@@ -47,33 +47,33 @@ def kernel(body, element=F32, shape=(64, 64)):
     buffers = {name: arg(pointer(element), aligned=16) for name in "xy"}
     with b.kernel("k", **buffers) as (x, y):
         rows, columns = (b.arange(n) for n in shape)
-        across = rows[:, None] * shape[1] + columns[None, :]
+        row_major = rows[:, None] * shape[1] + columns[None, :]
         down = rows[:, None] + columns[None, :] * shape[0]
-        body(b, x, y, across, down)
+        body(b, x, y, row_major, down)
     return b.module()
 
 
 def test_softmax_needs_no_conversion():
-    def body(b, x, y, across, down):
-        v = (x + across).load()
+    def body(b, x, y, row_major, down):
+        v = (x + row_major).load()
         e = (v - v.max(axis=1)[:, None]).exp()
-        (y + across).store(e / e.sum(axis=1)[:, None])
+        (y + row_major).store(e / e.sum(axis=1)[:, None])
 
     assert conversions(assigned(kernel(body))) == []
 
 
 @pytest.mark.parametrize("first", ["across", "down"])
 def test_a_sum_of_rows_and_columns_converts_what_is_not_stored_so(first):
-    def body(b, x, y, across, down):
-        a, c = (x + across).load(), (y + down).load()
-        (x + across).store(a + c if first == "across" else c + a)
+    def body(b, x, y, row_major, down):
+        a, c = (x + row_major).load(), (y + down).load()
+        (x + row_major).store(a + c if first == "across" else c + a)
 
     assert len(conversions(assigned(kernel(body)))) == 1
 
 
 @pytest.mark.parametrize(("wide", "narrow"), [(F32, F16), (F16, F32)])
 def test_the_narrow_side_of_a_cast_is_converted(wide, narrow):
-    """Loaded as F16, stored as F32 by columns, or the other way round: f16 moves."""
+    """Loaded as F16, stored as F32 by columns, or the other way around: f16 moves."""
     b = Builder()
     source, target = arg(pointer(wide), aligned=16), arg(pointer(narrow), aligned=16)
     with b.kernel("k", x=source, y=target) as (x, y):
@@ -124,12 +124,12 @@ exit:
 
 def test_conversions_stay_out_of_loops():
     """Loaded and stored by columns, summed in a loop over rows: one conversion on either side."""
-    found = [label for label, *_ in conversions(assigned(parse(LOOP)))]
-    assert found == ["entry", "exit"] or (len(found) == 2 and "loop" not in found)
+    labels = [label for label, *_ in conversions(assigned(parse(LOOP)))]
+    assert labels == ["entry", "exit"] or (len(labels) == 2 and "loop" not in labels)
 
 
 def test_a_sum_is_converted_after_it_is_small():
-    def body(b, x, y, across, down):
+    def body(b, x, y, row_major, down):
         total = (x + down).load().sum(axis=1)
         (y + b.arange(64)).store(total)
 
@@ -137,9 +137,9 @@ def test_a_sum_is_converted_after_it_is_small():
 
 
 def test_a_row_is_converted_before_it_is_broadcast():
-    def body(b, x, y, across, down):
+    def body(b, x, y, row_major, down):
         bias = (x + b.arange(64)).load()
-        (y + across).store((x + across).load() + bias[None, :])
+        (y + row_major).store((x + row_major).load() + bias[None, :])
 
     assert all(shape == (64,) for _, _, shape in conversions(assigned(kernel(body))))
 
@@ -201,13 +201,13 @@ def interleaved(n):
 def test_halves_stay_in_registers(n, free, warps):
     module = interleaved(n)
     x = np.arange(2 * n, dtype=np.float32) ** 2
-    found = []
+    results = []
     for launch in (SimtExecutor().launch, tileir.interpret):
         y = np.zeros(4 * n, np.float32)
         more = {"num_warps": warps} if launch is not tileir.interpret else {}
         launch(module, None, 1, [x, y], **more)
-        found.append(y)
-    np.testing.assert_array_equal(*found)
+        results.append(y)
+    np.testing.assert_array_equal(*results)
     if free:
         function = assigned(module, warps)
         assert all(stays(op) for op in function.ops if op.mnemonic in ("join", "split", "cat"))
@@ -243,10 +243,10 @@ def test_a_chain_of_splits_and_joins_moves_only_what_other_threads_own():
     ]
     assert len(moved) == 3
     x = np.random.default_rng(1).integers(-9, 9, 4096).astype(np.float32)
-    found, expected = x.copy(), x.copy()
-    SimtExecutor().launch(butterflies(4096), None, 1, [found], num_warps=4)
+    actual, expected = x.copy(), x.copy()
+    SimtExecutor().launch(butterflies(4096), None, 1, [actual], num_warps=4)
     tileir.interpret(butterflies(4096), None, 1, [expected])
-    np.testing.assert_array_equal(found, expected)
+    np.testing.assert_array_equal(actual, expected)
 
 
 def test_a_reshape_moves_nothing_between_threads():
@@ -275,14 +275,14 @@ def test_a_reshape_moves_nothing_between_threads():
 )  # fmt: skip
 def test_consecutive_tiles_keep_the_layout_of_halves_that_fill_theirs(shapes, axis, free):
     low, high = (Value(Tile(F32, shape)) for shape in shapes)
-    op, home = (
+    op, layout = (
         Cat(low, high, axis=axis),
         blocked_layout(shapes[0], tuple(range(len(shapes[0])))[::-1], 2, 1),
     )
-    found = result_layout(op, home)
-    assert (found is not None) == free
+    result = result_layout(op, layout)
+    assert (result is not None) == free
     if free:
-        assert operand_layout_of(op, found) == home and found.extents == op.result.type.shape
+        assert operand_layout_of(op, result) == layout and result.extents == op.result.type.shape
 
 
 def test_a_sum_that_is_planned_elsewhere_is_converted():
@@ -302,15 +302,15 @@ def test_a_sum_that_is_planned_elsewhere_is_converted():
     np.testing.assert_array_equal(y, np.concatenate([2 * x, x]))
 
 
-def choices_by_rows(experts, columns, again):
-    """Products of rows with a vector, added up, of which the greatest ones are chosen by `again`
+def choices_by_rows(experts, columns, repetitions):
+    """Matmuls of rows with a vector, added up, of which the greatest ones are chosen by `again`
     further reductions."""
     b = Builder()
     with b.kernel("k", x=pointer(F32), w=pointer(F32), y=pointer(F32)) as (x, w, y):
         column = b.arange(columns)
         row = b.arange(experts)[:, None] * columns
         logits = ((w + (row + column[None, :])).load() * (x + column).load()[None, :]).sum(axis=1)
-        for i in range(again):
+        for i in range(repetitions):
             most = logits.max(axis=0)
             (y + i).store(most)
             logits = b.select(logits == most, -1.0, logits)
@@ -318,10 +318,10 @@ def choices_by_rows(experts, columns, again):
 
 
 @pytest.mark.parametrize(
-    ("experts", "columns", "warps", "again", "exchanges"),
+    ("experts", "columns", "warps", "repetitions", "exchanges"),
     [
         (4, 64, 8, 3, 1),
-        (8, 1024, 16, 1, 1),  # the sums are delivered to all warps
+        (8, 1024, 16, 1, 1),  # the totals are delivered to all warps
         (8, 64, 4, 3, 1),  # of rows of one warp each: they are converted once
         (16, 64, 8, 2, 1),
         (16, 64, 8, 1, 1),  # a conversion would spare nothing
@@ -329,9 +329,9 @@ def choices_by_rows(experts, columns, again):
     ],
 )
 def test_short_results_that_are_reduced_again_are_those_of_every_warp(
-    experts, columns, warps, again, exchanges
+    experts, columns, warps, repetitions, exchanges
 ):
-    module = choices_by_rows(experts, columns, again)
+    module = choices_by_rows(experts, columns, repetitions)
     function = assigned(module, warps)
     reductions = [op for op in function.ops if op.mnemonic == "reduce"]
     by_shared = [op for op in reductions if warps_along(op.inputs[0].type.layout, op.axis) > 1]
@@ -339,13 +339,13 @@ def test_short_results_that_are_reduced_again_are_those_of_every_warp(
     assert len(by_shared) + len(moved) == exchanges
     rng = np.random.default_rng(0)
     x, w = (rng.integers(0, 8, n).astype(np.float32) for n in (columns, experts * columns))
-    y = np.zeros(again, np.float32)
+    y = np.zeros(repetitions, np.float32)
     SimtExecutor().launch(module, None, 1, [x, w, y], num_warps=warps)
-    sums = w.reshape(experts, columns) @ x
-    np.testing.assert_array_equal(y, -np.unique(-sums)[:again])
+    totals = w.reshape(experts, columns) @ x
+    np.testing.assert_array_equal(y, -np.unique(-totals)[:repetitions])
 
 
-def column_sums(loop, centred):
+def column_totals(loop, centred):
     """Sums over rows, added up by a loop or not; each row less its mean of all columns."""
     b = Builder()
     tensors = {name: arg(pointer(F32), aligned=16) for name in "xy"}
@@ -355,10 +355,10 @@ def column_sums(loop, centred):
 
         def add(start):
             rows = (x + (start + at)).load()
-            sums = rows.sum(axis=0)
-            total.set(total.get() + sums)
+            totals = rows.sum(axis=0)
+            total.set(total.get() + totals)
             if centred:
-                (y + (64 + start + at)).store(rows - sums[None, :])
+                (y + (64 + start + at)).store(rows - totals[None, :])
 
         if loop:
             with b.for_(0, n, 4096) as i:
@@ -376,7 +376,7 @@ def column_sums(loop, centred):
 def test_threads_join_few_elements_of_what_a_loop_reduces(loop, centred, owned):
     """What warps add up is delivered with one element to a thread, unless it is needed next to the
     rows, of which a thread has four columns."""
-    module = column_sums(loop, centred)
+    module = column_totals(loop, centred)
     function = assigned(module, 8)
     (reduction,) = [op for op in function.ops if op.mnemonic == "reduce"]
     assert reduction.result.type.layout.size("register") == owned
@@ -457,8 +457,8 @@ def test_short_vectors_are_loaded_where_they_are_needed(length, vectors):
     u, v = ((np.arange(length) % 60 + n).astype(bfloat16) for n in (1, 2))
     x, y = (np.full(rows * length, 3, bfloat16) for rows in (32, 8))
     SimtExecutor().launch(rotation(length), None, 1, [x, y, u, v], num_warps=4)
-    for found, rows in ((x, 32), (y, 8)):
-        np.testing.assert_array_equal(found, np.tile((u + v) * bfloat16(3), rows))
+    for result, rows in ((x, 32), (y, 8)):
+        np.testing.assert_array_equal(result, np.tile((u + v) * bfloat16(3), rows))
 
 
 def test_short_vectors_are_read_from_shared_memory_where_they_are_needed():
@@ -542,8 +542,8 @@ def test_next_to_dots_threads_own_what_one_instruction_reads():
 def test_a_loop_writes_single_halves_of_what_dots_compute_by_neighbouring_lanes(
     element, aligned, repeated, moved
 ):
-    """A thread has two neighbours of a product. Where the address allows one instruction for both,
-    where an element is a word, and where the store runs once, the product is written from there."""
+    """A thread has two neighbours of a result. Where the address allows one instruction for both,
+    where an element is a word, and where the store runs once, the result is written from there."""
     b = Builder()
     types = {"x": arg(pointer(BF16), aligned=16), "y": arg(pointer(element), aligned=aligned)}
     with b.kernel("k", **types, n=I32) as (x, y, n):
@@ -566,8 +566,8 @@ def test_a_loop_writes_single_halves_of_what_dots_compute_by_neighbouring_lanes(
     assert len(done) == moved
     if aligned == 2 and repeated:
         rng = np.random.default_rng(1)
-        given = rng.integers(-3, 4, 2048 + 4096).astype(bfloat16)
-        made, wanted = (np.zeros(2 * 8192, bfloat16) for _ in range(2))
-        SimtExecutor().launch(module, None, 1, [given, made, 2], num_warps=4)
-        tileir.interpret(module, None, 1, [given, wanted, 2])
-        assert np.array_equal(made, wanted) and wanted.any()
+        array = rng.integers(-3, 4, 2048 + 4096).astype(bfloat16)
+        result, expected = (np.zeros(2 * 8192, bfloat16) for _ in range(2))
+        SimtExecutor().launch(module, None, 1, [array, result, 2], num_warps=4)
+        tileir.interpret(module, None, 1, [array, expected, 2])
+        assert np.array_equal(result, expected) and expected.any()

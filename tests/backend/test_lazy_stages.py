@@ -49,7 +49,7 @@ def test_a_kernel_of_elements_loads_none_of_it(target: str) -> None:
     assert loaded(ADD, target) == []
 
 
-def test_a_product_loads_what_it_is_about() -> None:
+def test_a_matmul_loads_the_modules_it_needs() -> None:
     expected = {"software_pipeline.async_pipeline", "codegen.rules.dot"}
     assert expected <= set(loaded(MATMUL, "sm_80"))
 

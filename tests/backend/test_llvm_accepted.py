@@ -91,13 +91,13 @@ entry:
 """
 
 
-@pytest.mark.parametrize(("aligned", "said"), [(16, True), (128, True), (4, True), (1, True)])
-def test_alignments_that_llvm_knows(aligned, said):
+@pytest.mark.parametrize(("aligned", "message"), [(16, True), (128, True), (4, True), (1, True)])
+def test_alignments_that_llvm_knows(aligned, message):
     module = textual.parse(KERNEL.format(name="k", aligned=aligned))
-    assert (f"align {aligned} %a0" in compile_kernel(module, "sm_80").llvm) == said
+    assert (f"align {aligned} %a0" in compile_kernel(module, "sm_80").llvm) == message
 
 
-def test_kernels_of_one_module_keep_their_globals_apart():
+def test_kernels_of_one_module_keep_their_globals_separate():
     modules = [textual.parse(KERNEL.format(name=n, aligned=4)) for n in ("a", "b", "c", "d")]
     ptx = compile_batch(modules, "sm_80").ptx
     assert not compile_batch(modules, "sm_80").refused
@@ -109,9 +109,9 @@ def test_kernels_of_one_module_keep_their_globals_apart():
 @pytest.mark.parametrize("name", ["shared", "g$count", "k1$shared", "k1$g$count", "run"])
 def test_kernels_that_are_called_as_what_they_use(name):
     modules = [textual.parse(KERNEL.format(name=n, aligned=4)) for n in ("other", name)]
-    made = [compile_kernel(each, "sm_80") for each in modules]
+    result = [compile_kernel(each, "sm_80") for each in modules]
     assert not compile_batch(modules, "sm_80").refused
-    assert all(f".entry {each.metadata.symbol}(" in each.ptx and each.cubin for each in made)
+    assert all(f".entry {each.metadata.symbol}(" in each.ptx and each.cubin for each in result)
     x = np.ones(512, np.int32)
     executor("cpu").launch(modules[1], None, (1,), [x, True])
     assert x[0] == 5
@@ -156,9 +156,9 @@ def test_options_at_the_ends_of_their_range(options):
 
 
 @pytest.mark.parametrize(
-    ("access", "said"), [("%v = load f32<32> %p", True), ("store %p, 1.0", False)]
+    ("access", "message"), [("%v = load f32<32> %p", True), ("store %p, 1.0", False)]
 )
-def test_what_is_written_is_not_alone_for_one_thread(access, said):
+def test_what_is_written_is_not_alone_for_one_thread(access, message):
     """Others may read it after a barrier."""
     text = f"""tir 1.0
 
@@ -171,7 +171,7 @@ entry:
   ret
 }}
 """
-    assert ("noalias %a0" in compile_kernel(textual.parse(text), "sm_80").llvm) == said
+    assert ("noalias %a0" in compile_kernel(textual.parse(text), "sm_80").llvm) == message
 
 
 @pytest.mark.parametrize("name", sorted(TARGETS))
@@ -202,7 +202,7 @@ entry:
     ("scope", "promise", "loads"),
     [("sys", "", 2), ("sys", "noalias", 2), ("sys", "noalias readonly", 1), ("gpu", "noalias", 1)],
 )
-def test_what_the_system_writes_is_loaded_again_after_an_acquire(scope, promise, loads):
+def test_what_the_system_writes_is_reloaded_after_an_acquire(scope, promise, loads):
     text = OUTSIDE.replace("SCOPE", scope).replace("PROMISE", promise).replace("*  %x", "* %x")
     ptx = compile_kernel(textual.parse(text), "sm_90").ptx
     assert len(re.findall(r"ld\.global(?:\.nc)?\.b32", ptx)) == loads

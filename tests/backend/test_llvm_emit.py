@@ -95,8 +95,8 @@ def test_a_barrier_of_a_warp_is_none_of_the_block() -> None:
 def test_what_caches_keep(eviction: str) -> None:
     """Said of loads and stores that do not leave it to the caches."""
     load, store = "load i32 %x", "store %x, %r"
-    told = f" {{eviction = {eviction}}}"
-    module = parse(CALLS.replace(load, load + told).replace(store, store + told))
+    attributes = f" {{eviction = {eviction}}}"
+    module = parse(CALLS.replace(load, load + attributes).replace(store, store + attributes))
     text = emit(unit(module, 1), target("sm_80"))
     assert text.count("evict") == text.count(f"evict_{eviction}")
     assert ("ld.global" in text and "st.global" in text) == (eviction != "normal")
@@ -115,8 +115,8 @@ entry:
     ops = [attrs.evolve(op, location=None) for op in block.ops]
     bare = function.with_blocks({block.label: attrs.evolve(block, ops=tuple(ops))})
     for each, line in ((function, 4), (bare, 0)):
-        given = unit(module.with_functions({each.name: each}), 1)
-        text = emit(given, target("sm_80"))
+        program = unit(module.with_functions({each.name: each}), 1)
+        text = emit(program, target("sm_80"))
         (call,) = (x for x in text.splitlines() if "call void @__assertfail" in x)
         assert f", i32 {line}, " in call
 
@@ -196,12 +196,12 @@ def test_instructions_come_where_they_are_first_needed() -> None:
     text = compile_kernel(parse(ROW), "sm_90a", Options(num_warps=1)).llvm
     lines = text.splitlines()
     squares = [n for n, x in enumerate(lines) if " fmul " in x][::2]
-    sums = [n for n, x in enumerate(lines) if " fadd " in x][:16]
+    additions = [n for n, x in enumerate(lines) if " fadd " in x][:16]
     assert len(squares) == 32
-    assert all(n < squares[2 * i + 2] for i, n in enumerate(sums[:15]))
+    assert all(n < squares[2 * i + 2] for i, n in enumerate(additions[:15]))
 
 
-def test_sums_of_what_is_loaded_are_not_put_off() -> None:
+def test_additions_to_what_is_loaded_are_not_put_off() -> None:
     """The sum of what was loaded last is needed last: each waiting sum would keep three values."""
     count = 8
     lines = ["entry:"]
@@ -315,7 +315,7 @@ def test_every_value_is_defined_before_its_readers_in_any_order(seed: int) -> No
     lines.append("  ret void")
     defined = {"%a", "%b"}
     for line in depth_first(lines, set(names[2:])):
-        found = re.findall(r"%t\d+", line)
-        result = found[:1] if " = " in line else []
-        assert defined.issuperset(found[len(result) :]), line
+        matches = re.findall(r"%t\d+", line)
+        result = matches[:1] if " = " in line else []
+        assert defined.issuperset(matches[len(result) :]), line
         defined.update(result)

@@ -20,17 +20,15 @@ STEPS = [WgmmaStep(0, 0, 0, True), WgmmaStep(0, 32, 32, False), WgmmaStep(4, 64,
 """Two steps of one sum, and one of another."""
 
 
-@pytest.mark.parametrize(("adding", "wanted"), [(False, "010"), (True, "111")])
-def test_a_product_begins_at_zero_unless_it_adds(adding: bool, wanted: str) -> None:
+@pytest.mark.parametrize(("adding", "expected"), [(False, "010"), (True, "111")])
+def test_a_dot_begins_at_zero_unless_it_adds(adding: bool, expected: str) -> None:
     """The operand after the descriptors says whether to add."""
     thread = LlvmThread()
-    sums = [f"%c{i}" for i in range(8)]
+    accumulators = [f"%c{i}" for i in range(8)]
     kind = WgmmaInstruction(8, "f16", "f16", F32)
-    thread.wgmma(kind, STEPS, "%a", "%b", sums if adding else None)
-    products = re.findall(
-        r"wgmma\.mma_async\S+ \{[^}]*\}, \S+, \S+, (\d),", "\n".join(thread.lines)
-    )
-    assert "".join(products) == wanted
+    thread.wgmma(kind, STEPS, "%a", "%b", accumulators if adding else None)
+    scales = re.findall(r"wgmma\.mma_async\S+ \{[^}]*\}, \S+, \S+, (\d),", "\n".join(thread.lines))
+    assert "".join(scales) == expected
 
 
 @pytest.mark.parametrize(("chosen", "guard"), [(None, ""), ("true", ""), ("%first", "@$1 ")])
@@ -71,7 +69,7 @@ def test_matrices_are_transposed_where_that_is_asked_for(transposed: bool, name:
         (MmaInstruction(16, 8, 16, F16, F32, "f16"), (False, False), "f32.f16.f16.f32"),
     ],
 )
-def test_factors_that_are_bytes_have_signs(
+def test_operands_that_are_bytes_have_signs(
     kind: MmaInstruction, signed: tuple[bool, bool], names: str
 ) -> None:
     thread = LlvmThread()
@@ -84,7 +82,7 @@ def test_factors_that_are_bytes_have_signs(
 
 
 def test_masked_loads_of_roles_are_filled_with_zeros() -> None:
-    """The first loads of a kernel may keep what their registers held, which are taken from its
+    """The first loads of a kernel may keep what their registers contained, which are taken from its
     start on; a role begins where others may have used them."""
     kernel = KernelWithRoles(256, None)
     for thread, filled in ((kernel, False), (_RoleThread(kernel, 1, 4, 4, {}), True)):
@@ -97,25 +95,25 @@ def test_roles_compute_at_their_entry_what_needs_nothing_else() -> None:
     """Of what only reads the kernel's values and those of a role's entry, no loop has anything."""
     text = compile_kernel(matmul(128, 128, 64), "sm_90a", {"warp_specialize": True}).llvm
     pure = re.compile(r"(?:add|sub|mul|shl|lshr|and|or|xor|icmp|select|getelementptr|[sz]ext) ")
-    early = 0
+    at_entry = 0
     for number in (1, 2):
         entry, _, body = text.partition(f"r{number}.entry:")[2].partition(f"%r{number}.bb0\n")
         name = re.compile(rf"%r{number}t\d+")
         fixed = set(re.findall(rf"  ({name.pattern}) = ", entry))
-        early += sum(bool(pure.match(line.partition(" = ")[2])) for line in entry.splitlines())
+        at_entry += sum(bool(pure.match(line.partition(" = ")[2])) for line in entry.splitlines())
         for line in body.partition(f"r{number}.after:")[0].splitlines():
-            _, _, made = line.partition(" = ")
-            assert not pure.match(made) or not fixed.issuperset(name.findall(made)), line
-    assert early > 20
+            _, _, result = line.partition(" = ")
+            assert not pure.match(result) or not fixed.issuperset(name.findall(result)), line
+    assert at_entry > 20
 
 
 def test_divisions_stay_where_they_are() -> None:
     role = _RoleThread(KernelWithRoles(256, None), 1, 4, 4, {})
     role.hoists = True
-    lane, given = role.lane(), role.binary("add", I32, "%a0", "1")
+    lane, arguments = role.lane(), role.binary("add", I32, "%a0", "1")
     role.start("next")
-    role.binary("udiv", I32, lane, given)
-    role.binary("mul", I32, lane, given)
+    role.binary("udiv", I32, lane, arguments)
+    role.binary("mul", I32, lane, arguments)
     role.line("after")
     assert [line.split()[2] for line in role.lines[1:-1]] == ["udiv"]
     assert [line.split()[2] for line in role.at_entry][-2:] == ["add", "mul"]

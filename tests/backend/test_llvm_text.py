@@ -19,7 +19,7 @@ from tileir.values import Value
 
 
 @for_each(
-    ("name", "element", "a", "b", "known"),
+    ("name", "element", "a", "b", "expected"),
     [
         ("add", I32, "%x", "0", "%x"),
         ("add", I32, "0", "%x", "%x"),
@@ -40,8 +40,8 @@ from tileir.values import Value
         ("add", I32, "%x", "%y", None),
     ],
 )
-def test_arithmetic_on_literals(name, element, a, b, known):
-    assert fold_constants(name, element, a, b) == known
+def test_arithmetic_on_literals(name, element, a, b, expected):
+    assert fold_constants(name, element, a, b) == expected
 
 
 def test_a_block_has_an_instruction_once():
@@ -80,7 +80,7 @@ def test_loads_are_not_joined():
     assert thread.load_shared(F32, 1, "%a") != thread.load_shared(F32, 1, "%a")
 
 
-def test_words_taken_apart_are_put_together_by_name():
+def test_words_that_are_unpacked_are_packed_by_name():
     thread = LlvmThread()
     low, high = thread.from_words(F16, ["%w"]), thread.load_matrix(F16, 1, False, "%a", 0)
     assert len(high) == 2
@@ -93,9 +93,9 @@ def test_words_taken_apart_are_put_together_by_name():
 
 def test_halves_of_two_words_are_put_together_by_one_instruction():
     thread = LlvmThread()
-    taken = thread._unpack(F8E4M3, 8, I32, ["%v", "%w"])
+    elements = thread._unpack(F8E4M3, 8, I32, ["%v", "%w"])
     count = len(thread.lines)
-    (word,) = thread._pack(F8E4M3, taken[2:6], I32, 1)
+    (word,) = thread._pack(F8E4M3, elements[2:6], I32, 1)
     (line,) = thread.lines[count:]
     assert line == f"  {word} = call i32 @llvm.nvvm.prmt(i32 %v, i32 %w, i32 {0x5432})"
 
@@ -110,8 +110,8 @@ def test_bits_cast_there_and_back_are_the_value():
 def test_elements_narrower_than_a_byte_are_recreated():
     """A byte in memory may hold more than the bit that was taken from it."""
     thread = LlvmThread()
-    found = thread._unpack(I1, 4, I32, ["%w"])
-    assert thread._pack(I1, found, I32, 1) != ["%w"]
+    result = thread._unpack(I1, 4, I32, ["%w"])
+    assert thread._pack(I1, result, I32, 1) != ["%w"]
 
 
 NEGATED = """
@@ -122,35 +122,44 @@ NEGATED = """
 
 
 def test_negations_of_what_a_maximum_takes_are_spelled_out():
-    found = negations_kept(NEGATED)
-    assert "not.b32 \t%r5, %r1;\n\tadd.s32 \t%r5, %r5, 1;\n" in found
-    assert "neg.s32" not in found and "neg.s64" in found
+    result = negations_kept(NEGATED)
+    assert "not.b32 \t%r5, %r1;\n\tadd.s32 \t%r5, %r5, 1;\n" in result
+    assert "neg.s32" not in result and "neg.s64" in result
     others = NEGATED.replace("max", "add")
     assert negations_kept(others) == others
 
 
-PRODUCT, SUM = "\tmul.wide.s32 \t%rd1, %r1, 2;\n", "\tadd.s64 \t%rd2, %rd3, %rd1;\n"
+MULTIPLICATION, ADDITION = "\tmul.wide.s32 \t%rd1, %r1, 2;\n", "\tadd.s64 \t%rd2, %rd3, %rd1;\n"
 FUSED = "\tmad.wide.s32 \t%rd2, %r1, 2, %rd3;\n"
 
 
 @for_each(
     ("text", "expected"),
     [
-        (PRODUCT + SUM, FUSED),
-        (PRODUCT + "\tadd.s64 \t%rd2, %rd1, %rd3;\n", FUSED),
+        (MULTIPLICATION + ADDITION, FUSED),
+        (MULTIPLICATION + "\tadd.s64 \t%rd2, %rd1, %rd3;\n", FUSED),
         (
-            PRODUCT.replace("s32", "u32").replace("2;", "%r2;") + SUM,
+            MULTIPLICATION.replace("s32", "u32").replace("2;", "%r2;") + ADDITION,
             FUSED.replace("s32", "u32").replace(" 2,", " %r2,"),
         ),
-        (PRODUCT + "\tadd.s32 \t%r3, %r1, 1;\n" + SUM, "\tadd.s32 \t%r3, %r1, 1;\n" + FUSED),
-        (PRODUCT + SUM + "\tst.global.b64 \t[%rd4], %rd1;\n", None),  # another reader
-        (PRODUCT + "\tadd.s64 \t%rd2, %rd1, %rd1;\n", None),
-        (PRODUCT + "\tadd.s32 \t%r1, %r1, 1;\n" + SUM, None),  # the next iteration's factor
-        (PRODUCT + "\tmov.b32 %r4, %r5; mov.b32 %r1, %r5;\n" + SUM, None),  # inline assembly
-        (PRODUCT.replace("2;", "%r2;") + "\tmov.b32 \t{%rs1, %r2}, %r5;\n" + SUM, None),
-        (PRODUCT + "$L__BB0_2:\n" + SUM, None),  # other ways lead there
-        (SUM + PRODUCT, None),
-        (PRODUCT + SUM.replace("s64", "f64"), None),
+        (
+            MULTIPLICATION + "\tadd.s32 \t%r3, %r1, 1;\n" + ADDITION,
+            "\tadd.s32 \t%r3, %r1, 1;\n" + FUSED,
+        ),
+        (MULTIPLICATION + ADDITION + "\tst.global.b64 \t[%rd4], %rd1;\n", None),  # another reader
+        (MULTIPLICATION + "\tadd.s64 \t%rd2, %rd1, %rd1;\n", None),
+        (
+            MULTIPLICATION + "\tadd.s32 \t%r1, %r1, 1;\n" + ADDITION,
+            None,
+        ),  # the next iteration's operand
+        (
+            MULTIPLICATION + "\tmov.b32 %r4, %r5; mov.b32 %r1, %r5;\n" + ADDITION,
+            None,
+        ),  # inline assembly
+        (MULTIPLICATION.replace("2;", "%r2;") + "\tmov.b32 \t{%rs1, %r2}, %r5;\n" + ADDITION, None),
+        (MULTIPLICATION + "$L__BB0_2:\n" + ADDITION, None),  # other ways lead there
+        (ADDITION + MULTIPLICATION, None),
+        (MULTIPLICATION + ADDITION.replace("s64", "f64"), None),
     ],
 )
 def test_a_multiplication_and_its_only_addition_are_one_instruction(text, expected):
@@ -185,9 +194,9 @@ def test_no_two_names_are_one_in_ptx(name):
     assert name("a.b") in ("g$a_$_b", "k$a_$_b")
     odd = ["a b", "a;b", "a$20$b", "a$b", "a_b", "a.b", "a. b", "a$2e$$20$b", "é", "_$_", ""]
     odd += ["a_$_b", ".$_", "_$.", "..", "_$__$_", "._$", "g$a_b", "k$a_b", "k$a_$_b", "kx$20$"]
-    found = [name(each) for each in odd]
-    assert len(set(found)) == len(odd)
-    assert all(re.fullmatch(r"[A-Za-z][A-Za-z0-9_$]*|[_$][A-Za-z0-9_$]+", x) for x in found)
+    results = [name(each) for each in odd]
+    assert len(set(results)) == len(odd)
+    assert all(re.fullmatch(r"[A-Za-z][A-Za-z0-9_$]*|[_$][A-Za-z0-9_$]+", x) for x in results)
 
 
 def test_kernels_are_not_called_as_ptx_is():

@@ -12,7 +12,7 @@ from tileir.executor import executor
 from tileir.ir import Module
 
 
-def row_sums(width: int, iterations: int | None, stores: bool = False) -> Module:
+def row_totals(width: int, iterations: int | None, stores: bool = False) -> Module:
     """`k(x, y, n)`: y [width] = the sum of rows of x, `iterations` or n of them; with `stores`,
     each is written to y as well."""
     b = Builder()
@@ -40,11 +40,11 @@ def loads(module: Module) -> int:
 def test_iterations_that_load_little_run_together(width, iterations, count) -> None:
     """A thread has 64 bytes in flight: 4 iterations of 4 or 16 bytes, 2 of 32, 1 of 64. They
     divide the number of all iterations."""
-    assert loads(row_sums(width, iterations)) == count
+    assert loads(row_totals(width, iterations)) == count
 
 
 def test_loops_of_unknown_length_and_those_that_store_do_not() -> None:
-    assert loads(row_sums(128, None)) == loads(row_sums(128, 64, stores=True)) == 1
+    assert loads(row_totals(128, None)) == loads(row_totals(128, 64, stores=True)) == 1
 
 
 @pytest.mark.parametrize("iterations", [5, 8, 16])
@@ -53,7 +53,7 @@ def test_results_are_those_of_the_interpreter(iterations: int) -> None:
     results = []
     for launch in (interpret, executor("simt").launch, executor("cpu").launch):
         y = np.zeros(128, np.float32)
-        launch(row_sums(128, iterations), "k", 1, [x, y, 0])
+        launch(row_totals(128, iterations), "k", 1, [x, y, 0])
         results.append(y)
     for other in results[1:]:
         np.testing.assert_array_equal(results[0], other)

@@ -15,7 +15,7 @@ from tileir.textual import parse, print_module
 
 from .test_async_pipeline import matmul
 
-PRODUCT = """tir 1.0
+MATMUL = """tir 1.0
 define kernel void @k(f16* aligned(16) %a, f16* aligned(16) %b, f32* aligned(16) %c, i32 %n) {{
 entry:
   %i = make_range i32<32>
@@ -66,51 +66,51 @@ BOTH_TURNED = """%t = trans f16<32, 32> %x {order = [1, 0]}
 def piped(changes, how="async-pipeline"):
     """The program before and after the pass, which mean the same to threads and the interpreter;
     the pass's run."""
-    module = parse(PRODUCT.format(**{**PLAIN, **changes}))
-    found = run(module, how)
+    module = parse(MATMUL.format(**{**PLAIN, **changes}))
+    result = run(module, how)
     random = np.random.default_rng(0)
     a, b = (random.integers(-3, 4, (n, 32, 32)).astype(np.float16) for n in (4, 1))
-    sums = []
-    for program in (module, found.module):
+    outputs = []
+    for program in (module, result.module):
         c = np.zeros((32, 32), np.float32)
         tileir.interpret(program, None, 1, [a, b, c, 3])
-        sums.append(c)
-    np.testing.assert_array_equal(sums[1], sums[0])
+        outputs.append(c)
+    np.testing.assert_array_equal(outputs[1], outputs[0])
     for warps in (1, 4):
         c = np.zeros((32, 32), np.float32)
         SimtExecutor().launch(module, None, 1, [a, b, c, 3], num_warps=warps)
-        np.testing.assert_array_equal(c, sums[0])
-    return found
+        np.testing.assert_array_equal(c, outputs[0])
+    return result
 
 
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("end", [PLAIN["end"], INVERTED], ids=["more", "over"])
 @pytest.mark.parametrize("dot", [PLAIN["dot"], TURNED, BOTH_TURNED], ids=["plain", "t", "tt"])
 def test_loops_that_take_part(dot, end):
-    """Whichever way a loop ends, and a factor lies."""
-    found = piped({"dot": dot, "end": end})
-    assert found.records[0].statistics["loops pipelined"] == 1
-    assert print_module(found.module).count("gpu.shared_alloc") == 2
+    """Whichever way a loop ends, and an operand is laid out."""
+    result = piped({"dot": dot, "end": end})
+    assert result.records[0].statistics["loops pipelined"] == 1
+    assert print_module(result.module).count("gpu.shared_alloc") == 2
 
 
 def test_a_loop_of_one_stage_stays():
-    found = piped({}, "async-pipeline{num-stages=1}")
-    assert "gpu." not in print_module(found.module)
-    assert found.records[0].changed is False
+    result = piped({}, "async-pipeline{num-stages=1}")
+    assert "gpu." not in print_module(result.module)
+    assert result.records[0].changed is False
 
 
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("stages", [2, 3, 5])
 def test_a_loop_has_the_stages_that_are_asked_for(stages):
-    found = piped({}, f"async-pipeline{{num-stages={stages}}}")
-    assert print_module(found.module).count(f"shape = [{stages}, 32, 32]") == 2
+    result = piped({}, f"async-pipeline{{num-stages={stages}}}")
+    assert print_module(result.module).count(f"shape = [{stages}, 32, 32]") == 2
 
 
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize(("other", "copies"), [("f16<32, 32> 0.0", 2), ("f16<32, 32> 1.0", 1)])
 def test_what_masks_leave_out_is_zero_or_the_load_stays(other, copies):
-    found = piped({"load": f"%x = load f16<32, 32> %qa, %mask, {other}"})
-    assert print_module(found.module).count("gpu.shared_alloc") == copies
+    result = piped({"load": f"%x = load f16<32, 32> %qa, %mask, {other}"})
+    assert print_module(result.module).count("gpu.shared_alloc") == copies
 
 
 INDIRECT = """%pt = getelementptr i32* %t, %step
@@ -126,20 +126,20 @@ INDIRECT = """%pt = getelementptr i32* %t, %step
 def test_an_address_that_is_loaded_is_read_ahead_in_iterations_that_run(stages):
     """The table has an entry per iteration: a read ahead beyond the last is out of bounds."""
     end = f"{PLAIN['end']} {{stages = {stages}}}"
-    text = PRODUCT.format(**{**PLAIN, "load": INDIRECT, "end": end})
+    text = MATMUL.format(**{**PLAIN, "load": INDIRECT, "end": end})
     module = parse(text.replace("f32* aligned(16) %c,", "f32* aligned(16) %c, i32* %t,"))
-    made = run(module, "async-pipeline").module
-    assert print_module(made).count("gpu.async_copy") == 2 * stages
+    transformed = run(module, "async-pipeline").module
+    assert print_module(transformed).count("gpu.async_copy") == 2 * stages
     random = np.random.default_rng(0)
-    for rounds in (1, 2, 5):
+    for iterations in (1, 2, 5):
         a, b = (random.integers(-3, 4, 1024 * 8).astype(np.float16) for _ in range(2))
-        table = np.resize(np.array([0, 1, 32, 5], np.int32), rounds)
-        found = []
-        for candidate, run_it in ((module, tileir.interpret), (made, SimtExecutor().launch)):
+        table = np.resize(np.array([0, 1, 32, 5], np.int32), iterations)
+        outputs = []
+        for candidate, run_it in ((module, tileir.interpret), (transformed, SimtExecutor().launch)):
             out = np.zeros(1024, np.float32)
-            run_it(candidate, "k", 1, [a, b, out, table, rounds])
-            found.append(out)
-        np.testing.assert_array_equal(found[1], found[0])
+            run_it(candidate, "k", 1, [a, b, out, table, iterations])
+            outputs.append(out)
+        np.testing.assert_array_equal(outputs[1], outputs[0])
 
 
 BATCHED = """tir 1.0
@@ -168,18 +168,18 @@ done:
 """
 
 
-def test_products_of_many_matrices_stay():
+def test_dots_of_many_matrices_stay():
     module = parse(BATCHED)
     assert print_module(run(module, "async-pipeline").module) == print_module(module)
     a = np.random.default_rng(0).integers(-3, 4, 512).astype(np.float16)
-    sums = [np.zeros(512, np.float32) for _ in range(2)]
-    tileir.interpret(module, None, 1, [a, sums[0], 3])
-    SimtExecutor().launch(module, None, 1, [a, sums[1], 3], num_warps=4)
-    np.testing.assert_array_equal(sums[1], sums[0])
+    outputs = [np.zeros(512, np.float32) for _ in range(2)]
+    tileir.interpret(module, None, 1, [a, outputs[0], 3])
+    SimtExecutor().launch(module, None, 1, [a, outputs[1], 3], num_warps=4)
+    np.testing.assert_array_equal(outputs[1], outputs[0])
 
 
-def test_products_of_four_bits_stay():
-    text = PRODUCT.format(**PLAIN).replace("f16", "i4").replace("f32", "i32").replace("0.0", "0")
+def test_dots_of_four_bits_stay():
+    text = MATMUL.format(**PLAIN).replace("f16", "i4").replace("f32", "i32").replace("0.0", "0")
     module = parse(text)
     assert print_module(run(module, "async-pipeline").module) == print_module(module)
     eight = parse(text.replace("i4", "i8"))
@@ -187,8 +187,8 @@ def test_products_of_four_bits_stay():
 
 
 def test_a_load_that_nothing_reads_stays():
-    found = piped({"load": PLAIN["load"] + "\n  %unused = load f16<32, 32> %pb"})
-    assert print_module(found.module).count("gpu.shared_alloc") == 2
+    result = piped({"load": PLAIN["load"] + "\n  %unused = load f16<32, 32> %pb"})
+    assert print_module(result.module).count("gpu.shared_alloc") == 2
 
 
 def test_limits_of_registers_are_what_is_allotted():
@@ -200,24 +200,24 @@ def test_limits_of_registers_are_what_is_allotted():
             function = run_pipeline(module, target("sm_90"), Options(num_warps=4), None)
             body = function.stages["pipelined"].functions["matmul"]
             for warps in (4, 8):
-                found = register_limit(body, warps, target("sm_90"))
-                if found is not None:
-                    assert (found + 1) % 8 == 0
-                    blocks = 65536 // (32 * warps * (found + 1))
-                    assert 65536 // (32 * warps * (found + 9)) < blocks
-                    limits.add(found)
+                limit = register_limit(body, warps, target("sm_90"))
+                if limit is not None:
+                    assert (limit + 1) % 8 == 0
+                    blocks = 65536 // (32 * warps * (limit + 1))
+                    assert 65536 // (32 * warps * (limit + 9)) < blocks
+                    limits.add(limit)
     assert limits
 
 
 @pytest.mark.parametrize(("machine", "reads"), [("sm_80", 6), ("sm_90", 4)])
 def test_fragments_are_read_ahead_where_registers_are_not_limited(machine, reads):
-    """Of two steps of a product; those of the first before the loop, where they are."""
-    found = run_pipeline(
+    """Of two steps of a matmul; those of the first before the loop, where they are."""
+    result = run_pipeline(
         matmul(F16, F32, (64, 64, 32)), target(machine), Options(num_warps=4), None
     )
-    body = found.stages["pipelined"].functions["matmul"]
+    body = result.stages["pipelined"].functions["matmul"]
     assert sum(op.mnemonic == "gpu.local_load" for op in body.ops) == reads
-    assert (found.registers is None) == (reads == 6)
+    assert (result.registers is None) == (reads == 6)
 
 
 MOVED = """tir 1.0
@@ -255,15 +255,15 @@ def test_a_pointer_that_starts_further_on(between):
     label = "again" if between else "loop"
     text = MOVED.format(latch=label, more=label, between=between)
     module = parse(text)
-    found = run(module, "scalarize-pointer-steps")
-    assert found.records[0].statistics["tiles of pointers"] == 1
-    assert "phi f32*<64>" not in print_module(found.module)
-    sums = []
-    for program in (module, found.module):
+    result = run(module, "scalarize-pointer-steps")
+    assert result.records[0].statistics["tiles of pointers"] == 1
+    assert "phi f32*<64>" not in print_module(result.module)
+    outputs = []
+    for program in (module, result.module):
         to = np.zeros(64, np.float32)
         tileir.interpret(program, None, 1, [np.arange(300, dtype=np.float32), to, 3, 5])
-        sums.append(to)
-    np.testing.assert_array_equal(sums[1], sums[0])
+        outputs.append(to)
+    np.testing.assert_array_equal(outputs[1], outputs[0])
     assert compile_kernel(module, "sm_80").ptx
 
 
@@ -297,11 +297,11 @@ done:
 
 def test_a_pointer_that_comes_by_two_edges_of_one_block_stays_a_tile():
     module = parse(TWO_EDGES)
-    found = run(module, "scalarize-pointer-steps").module
-    sums = []
-    for program in (module, found):
+    transformed = run(module, "scalarize-pointer-steps").module
+    outputs = []
+    for program in (module, transformed):
         to = np.zeros(64, np.float32)
         tileir.interpret(program, None, 1, [np.arange(1000, dtype=np.float32), to, 5])
-        sums.append(to)
-    np.testing.assert_array_equal(sums[1], sums[0])
-    assert sums[0][0] == 64 * 5 and "phi f32*<64>" in print_module(found)
+        outputs.append(to)
+    np.testing.assert_array_equal(outputs[1], outputs[0])
+    assert outputs[0][0] == 64 * 5 and "phi f32*<64>" in print_module(transformed)

@@ -15,13 +15,13 @@ LOADED = "".join(
     for i in range(TERMS)
 )
 SQUARES = "".join(f"\n  %s{i} = fmul float %v{i}, %v{i}" for i in range(TERMS))
-SUMS = "".join(f"\n  %a{i + 1} = fadd float %a{i}, %s{i}" for i in range(TERMS))
+ADDITIONS = "".join(f"\n  %a{i + 1} = fadd float %a{i}, %s{i}" for i in range(TERMS))
 STORED = "".join(
     f"\n  %w{i} = fadd float %v{i}, %a{TERMS}\n  store float %w{i}, ptr%SPACE %p{i}"
     for i in range(TERMS)
 )
 BODY = f"""{LOADED}{SQUARES}
-  %a0 = fadd float %s0, %s1{SUMS}{STORED}
+  %a0 = fadd float %s0, %s1{ADDITIONS}{STORED}
   ret void
 }}
 """

@@ -37,16 +37,16 @@ WITHOUT_CELLS = {"br", "cond_br", "ret", "unreachable", "call", "inline_asm"}
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("name", sorted(set(NAMES) - WITHOUT_CELLS))
 def test_cells_agree_and_assemble(name):
-    tally, found = Tally(), list(cases([name], every=False))[::EVERY]
+    tally, selected = Tally(), list(cases([name], every=False))[::EVERY]
     with np.errstate(all="ignore"):
-        for case in found:
+        for case in selected:
             check(case, tally, (warps_of(case),))
-    for start in range(0, len(found), BATCH):
+    for start in range(0, len(selected), BATCH):
         for target in TARGETS:
-            assemble(found[start : start + BATCH], {name: tally}, target)
+            assemble(selected[start : start + BATCH], {name: tally}, target)
     assert not tally.failures
-    assert tally.equal == tally.cells == len(found) > 0
-    assert tally.assembled == dict.fromkeys(TARGETS, len(found))
+    assert tally.equal == tally.cells == len(selected) > 0
+    assert tally.assembled == dict.fromkeys(TARGETS, len(selected))
 
 
 @pytest.mark.sampled(1)
@@ -71,7 +71,7 @@ def test_uses_have_every_predicate_constant_and_promise(name):
     ops = [case.op for case in variant_cases([name], every=False)]
     followed = FOLLOWED.get(name, ())
     most = max(ops, key=lambda op: len(all_variants(op, followed)))
-    found = [(use.predicate, use.constants, use.promise) for use in uses]
-    for seen, values in zip(zip(*found, strict=True), dimensions(most, followed), strict=True):
+    results = [(use.predicate, use.constants, use.promise) for use in uses]
+    for seen, values in zip(zip(*results, strict=True), dimensions(most, followed), strict=True):
         assert set(seen) == set(values)
-    assert len(found) < len(all_variants(most, followed)) or len(found) <= 25
+    assert len(results) < len(all_variants(most, followed)) or len(results) <= 25

@@ -9,7 +9,7 @@ from typing import Any
 import attrs
 import pytest
 
-from tests.backend.test_layout_conversion import Counting, held, numbers
+from tests.backend.test_layout_conversion import Counting, numbered, numbers
 from tileir.backend import compile as compile_kernel
 from tileir.backend.codegen.emit.conversion import pass_through
 from tileir.backend.codegen.lowering import Lowering
@@ -33,7 +33,7 @@ SHAPE = (64, 64)
 
 def cases() -> dict[str, tuple[Any, Element, Layout, Layout]]:
     """Tiles from and to fragments; of one warp and of several, some of which own the same."""
-    found: dict[str, tuple[Any, Element, Layout, Layout]] = {}
+    by_name: dict[str, tuple[Any, Element, Layout, Layout]] = {}
     for element, width in ((BF16, 8), (F32, 4), (I8, 16)):
         for warps in ((1, 1), (2, 2), (4, 1)):
             result = mma_result(SHAPE, warps)
@@ -41,27 +41,27 @@ def cases() -> dict[str, tuple[Any, Element, Layout, Layout]]:
             for order in ((1, 0), (0, 1)):
                 blocked = blocked_layout(SHAPE, order, width, warps[0] * warps[1])
                 name = f"{element} {warps} {order}"
-                found[f"{name} result"] = SHAPE, element, result, blocked
+                by_name[f"{name} result"] = SHAPE, element, result, blocked
                 for n, operand in operands.items():
-                    found[f"{name} {n}"] = SHAPE, element, blocked, operand
+                    by_name[f"{name} {n}"] = SHAPE, element, blocked, operand
             for n, operand in operands.items():
-                found[f"{element} {warps} result {n}"] = SHAPE, element, result, operand
+                by_name[f"{element} {warps} result {n}"] = SHAPE, element, result, operand
     odd = 48, 96
-    found["repeated"] = (
+    by_name["repeated"] = (
         odd, F16, blocked_layout(odd, (1, 0), 8, 3), mma_operand("a", F16, odd, (3, 1))
     )  # fmt: skip
     small = 16, 16
-    found["one matrix at a time"] = (
+    by_name["one matrix at a time"] = (
         (8, 8), F16, layout(2, ((0, 1),), ((0, 2), (0, 4), (1, 0), (2, 0), (4, 0))),
         layout(2, ((1, 0),), ((2, 0), (4, 0), (0, 1), (0, 2), (0, 4))),
     )  # fmt: skip
-    found["two matrices at a time"] = (
+    by_name["two matrices at a time"] = (
         (16, 8), F16, blocked_layout((16, 8), (1, 0), 4, 1), mma_operand("b", F16, (16, 8), (1, 1))
     )  # fmt: skip
-    found["warps own the same"] = (
+    by_name["warps own the same"] = (
         small, F16, blocked_layout(small, (1, 0), 2, 4), mma_operand("b", F16, small, (4, 1))
     )  # fmt: skip
-    return found
+    return by_name
 
 
 CASES = cases()
@@ -93,10 +93,10 @@ def test_every_element_arrives(name: str, machine: str) -> None:
     shape, element, source, target = CASES[name]
     for staged in matrix_stagings(source, target, shape, element.bytes):
         lowering = lowering_of(shape, element, source, target, machine, staged.bytes_at_once)
-        given = list(held(lowering.thread, source, shape, element))
-        found = pass_through(lowering, given, element, staged, 0)
-        wanted = held(lowering.thread, target, shape, element)
-        for x, y, number in zip(found, wanted, numbers(target, shape), strict=True):
+        source_values = list(numbered(lowering.thread, source, shape, element))
+        actual = pass_through(lowering, source_values, element, staged, 0)
+        expected = numbered(lowering.thread, target, shape, element)
+        for x, y, number in zip(actual, expected, numbers(target, shape), strict=True):
             where = number >= 0
             assert x.array[where].tobytes() == y.array[where].tobytes()
 
@@ -157,7 +157,8 @@ def test_dots_outside_of_loops_read_operands_as_matrices() -> None:
 
 def test_the_tile_of_eight_warps_is_converted_at_once() -> None:
     """128 x 256 elements of 16 bits, a usual tile of two warpgroups, are stored and loaded as
-    matrices. In rounds, matrix instructions are not used, and each round reads all registers."""
+    matrices. In several steps, matrix instructions are not used, and each step reads all
+    registers."""
     shape = 128, 256
     rows, result = blocked_layout(shape, (1, 0), 8, 8), mma_result(shape, (8, 1))
     for source, target in ((rows, result), (result, rows)):

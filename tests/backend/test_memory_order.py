@@ -25,7 +25,7 @@ KINDS = {
     "bf16": FLOATS, "f32": FLOATS, "f64": FLOATS,
 }  # fmt: skip
 BITS = {"i16": 16, "i32": 32, "i64": 64, "f16": 16, "bf16": 16, "f32": 32, "f64": 64}
-SUMS = {"f16": "add.noftz.f16", "bf16": "add.noftz.bf16", "f32": "add.f32", "f64": "add.f64"}
+ADDS = {"f16": "add.noftz.f16", "bf16": "add.noftz.bf16", "f32": "add.f32", "f64": "add.f64"}
 NATIVE = {
     "add": "add.u", "smax": "max.s", "smin": "min.s", "umax": "max.u", "umin": "min.u",
     "and": "and.b", "or": "or.b", "xor": "xor.b", "inc": "inc.u", "dec": "dec.u", "xchg": "exch.b",
@@ -52,8 +52,8 @@ def statement(number: int, access: tuple[str, str, str, str], read: bool, count:
             "load": f"atomic_load {element}{shape} {pointer} {{{order}}}"}.get(
         name, f"atomic_rmw {element}{shape} {pointer}, {value} {{op = {name}, {order}}}"
     )  # fmt: skip
-    told = f"  store {pointer.replace('p', 'q', 1)}, %o{number}\n" if read else ""
-    return f"  %o{number} = {text}\n{told}"
+    attributes = f"  store {pointer.replace('p', 'q', 1)}, %o{number}\n" if read else ""
+    return f"  %o{number} = {text}\n{attributes}"
 
 
 def kernel(cases: list[tuple[str, str, str, str]], read: bool, count: int) -> str:
@@ -82,18 +82,18 @@ def instructions(
     """What PTX has of `count` accesses by a thread, without registers: fences around several."""
     element, name, sem, scope = access
     bits, fenced = BITS[element], count > 1 and sem != "relaxed"
-    said = f"{'relaxed' if fenced else sem}.{scope}.global"
+    semantics = f"{'relaxed' if fenced else sem}.{scope}.global"
     loops = name in ("fmax", "fmin") or (name == "xchg" and bits == 16)
     loops |= name == "fadd" and element == "bf16" and not TARGETS[target].bf16_atomics
     if loops:
-        one = [f"ld.relaxed.{scope}.global.b{bits}", f"atom.{said}.cas.b{bits}"]
+        one = [f"ld.relaxed.{scope}.global.b{bits}", f"atom.{semantics}.cas.b{bits}"]
     elif name in ("load", "store"):
-        one = [f"{'ld' if name == 'load' else 'st'}.{said}.b{bits}"]
+        one = [f"{'ld' if name == 'load' else 'st'}.{semantics}.b{bits}"]
     elif name == "cas":
-        one = [f"atom.{said}.cas.b{bits}"]
+        one = [f"atom.{semantics}.cas.b{bits}"]
     else:
         word = "atom" if read or name == "xchg" or sem in ("acquire", "acq_rel") else "red"
-        one = [f"{word}.{said}.{SUMS[element] if name == 'fadd' else f'{NATIVE[name]}{bits}'}"]
+        one = [f"{word}.{semantics}.{ADDS[element] if name == 'fadd' else f'{NATIVE[name]}{bits}'}"]
     if fenced and sem in ("release", "acq_rel"):
         yield f"fence.acq_rel.{scope}"
     yield from one * count
@@ -101,7 +101,7 @@ def instructions(
         yield f"fence.acq_rel.{scope}"
 
 
-def found(ptx: str) -> list[str]:
+def accesses_of(ptx: str) -> list[str]:
     return [m.group().removesuffix(";") for m in ACCESS.finditer(ptx)]
 
 
@@ -135,7 +135,7 @@ def check(kinds: dict[str, tuple[str, ...]], target: str, shape: str, read: bool
     text = kernel(cases, read, size)
     compiled = compile_kernel(textual.parse(text), target, {"num_warps": 4})
     expected = [x for case in cases for x in instructions(case, target, read, count)]
-    assert found(compiled.ptx) == expected
+    assert accesses_of(compiled.ptx) == expected
     assert compiled.cubin
     for line in compiled.llvm.splitlines():
         if ACCESS.search(line):  # LLVM moves no access over it
@@ -148,7 +148,7 @@ def test_every_fence_says_its_scope(target: str) -> None:
     fences = "".join(f"  fence {{sem = {sem}, scope = {scope}}}\n" for sem, scope in cases)
     text = f"tir 1.0\n\ndefine kernel void @k(i32* %x) {{\nentry:\n{fences}  ret\n}}\n"
     compiled = compile_kernel(textual.parse(text), target)
-    stated = [tuple(x.split(".")[1:]) for x in found(compiled.ptx)]
+    stated = [tuple(x.split(".")[1:]) for x in accesses_of(compiled.ptx)]
     assert len(stated) == len(cases)
     for (order, where), (sem, scope) in zip(stated, cases, strict=True):
         assert order in (sem, "acq_rel") and where == scope
@@ -190,11 +190,11 @@ def test_vectors_keep_order_and_scope(
     expected: list[str] = []
     for sem, scope in cases:
         fenced = 8 > width and sem != "relaxed"
-        said = "relaxed" if fenced else sem
+        semantics = "relaxed" if fenced else sem
         word = "atom" if read or sem in ("acquire", "acq_rel") else "red"
         fence = [f"fence.acq_rel.{scope}"]
         expected += fence * (fenced and sem in ("release", "acq_rel"))
-        expected += [f"{word}.{said}.{scope}.global.{vector}"] * (8 // width)
+        expected += [f"{word}.{semantics}.{scope}.global.{vector}"] * (8 // width)
         expected += fence * (fenced and sem in ("acquire", "acq_rel"))
-    assert found(compiled.ptx) == expected
+    assert accesses_of(compiled.ptx) == expected
     assert compiled.cubin

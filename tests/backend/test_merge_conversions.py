@@ -36,7 +36,7 @@ TWICE = """  %u = gpu.convert_layout f32<128, #b> %v {layout = #b}
   %s = fadd f32<128, #b> %w, %u
   %t = gpu.convert_layout f32<128, #a> %s {layout = #a}
   store %p, %t"""
-USED_AGAIN = TWICE.replace("  store", "  store %q, %u\n  store")
+USED_TWICE = TWICE.replace("  store", "  store %q, %u\n  store")
 RESULT_USED = TWICE.replace("  store", "  store %q, %s\n  store")
 IN_A_ROW = """  %u = gpu.convert_layout f32<128, #b> %v {layout = #b}
   %n = fmul f32<128, #a> %v, 3.0
@@ -56,7 +56,7 @@ CAST = """  %u = gpu.convert_layout f32<128, #b> %v {layout = #b}
 
 
 @for_each(("body", "conversions"), [
-        (TWICE, 1), (IN_A_ROW, 1), (USED_AGAIN, 2), (RESULT_USED, 2), (CAST, 2),
+        (TWICE, 1), (IN_A_ROW, 1), (USED_TWICE, 2), (RESULT_USED, 2), (CAST, 2),
     ])  # fmt: skip
 def test_one_conversion_does_for_two(body, conversions):
     """Unless the converted operand or the result is used again, or two operands were to be

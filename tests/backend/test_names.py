@@ -15,16 +15,16 @@ NAMES = [
 ]  # fmt: skip
 
 
-def module(kernel, held, function):
+def module(kernel, global_name, function):
     return parse(f"""tir 1.0
-global i32 @"{held}" = 5
+global i32 @"{global_name}" = 5
 define kernel void @"{kernel}"(i32* %x) {{num_warps = 2}} {{
 entry:
   %r = make_range i32<128>
   %xs = splat i32*<128> %x
   %p = getelementptr i32*<128> %xs, %r
   %v = load i32<128> %p
-  %c = global_address i32* @"{held}"
+  %c = global_address i32* @"{global_name}"
   %five = load i32 %c
   %total = reduce i32 %v {{combiner = @"{function}"}}
   %sum = add i32 %total, %five
@@ -43,10 +43,10 @@ entry:
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("names", NAMES, ids="-".join)
 def test_names_are_nothing_but_names(names):
-    made = module(*names)
+    program = module(*names)
     for on in ("interpreter", "simt", "cpu"):
         x = np.ones(128, np.int32)
-        executor(on).launch(made, None, (1,), [x])
+        executor(on).launch(program, None, (1,), [x])
         np.testing.assert_array_equal(x, 133)
-    compiled = compile_kernel(made, "sm_90")
+    compiled = compile_kernel(program, "sm_90")
     assert f".entry {compiled.metadata.symbol}(" in compiled.ptx and compiled.cubin

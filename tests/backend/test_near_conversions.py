@@ -8,7 +8,7 @@ from functools import cache
 import numpy as np
 import pytest
 
-from tests.backend.test_layout_conversion import held, machine, numbers
+from tests.backend.test_layout_conversion import machine, numbered, numbers
 from tileir.backend.codegen.emit.conversion import convert
 from tileir.backend.shared_memory.conversion_plan import (
     conversion,
@@ -36,24 +36,24 @@ def drawn(seed: int, larger: int = 0) -> tuple[Element, tuple[int, int], Layout,
     chance.shuffle(others)
     for i in range(1, len(others)):
         if chance.random() < 0.4:
-            others[i] = sum_of(others[i], others[i - 1])
-    theirs = [sum_of(w, rest[0]) if chance.random() < 0.3 else w for w in warps]
+            others[i] = combined(others[i], others[i - 1])
+    theirs = [combined(w, rest[0]) if chance.random() < 0.3 else w for w in warps]
     if chance.random() < 0.3:
         others[0], theirs[0] = theirs[0], others[0]
     elif chance.random() < 0.2:
         theirs.reverse()
     elif chance.random() < 0.2:
-        others[0] = sum_of(others[0], theirs[0])
+        others[0] = combined(others[0], theirs[0])
     element = chance.choice((I8, F16, I32, F64))
     shape = (1 << widths[0], 1 << widths[1])
-    return element, shape, made(rest, warps), made(others, theirs)
+    return element, shape, layout_of_bits(rest, warps), layout_of_bits(others, theirs)
 
 
-def sum_of(a: tuple[int, int], b: tuple[int, int]) -> tuple[int, int]:
+def combined(a: tuple[int, int], b: tuple[int, int]) -> tuple[int, int]:
     return a[0] ^ b[0], a[1] ^ b[1]
 
 
-def made(threads: list[tuple[int, int]], warps: list[tuple[int, int]]) -> Layout:
+def layout_of_bits(threads: list[tuple[int, int]], warps: list[tuple[int, int]]) -> Layout:
     split = len(threads) - 5
     return layout(
         2, register=tuple(threads[:split]), lane=tuple(threads[split:]), warp=tuple(warps)
@@ -62,11 +62,11 @@ def made(threads: list[tuple[int, int]], warps: list[tuple[int, int]]) -> Layout
 
 def of_warps(it: Layout, shape: tuple[int, int]) -> list[set[int]]:
     """Elements that each warp holds."""
-    found: list[set[int]] = [set() for _ in range(1 << WARPS)]
+    by_warp: list[set[int]] = [set() for _ in range(1 << WARPS)]
     for values in numbers(it, shape):
         for thread, value in enumerate(values.tolist()):
-            found[thread // 32].add(value)
-    return found
+            by_warp[thread // 32].add(value)
+    return by_warp
 
 
 @cache
@@ -116,7 +116,7 @@ def test_registers_of_padding_are_taken_from_anywhere() -> None:
 
 
 @pytest.mark.slow
-def test_warps_wait_for_no_other_thread_again_and_again() -> None:
+def test_warps_wait_for_no_other_thread_repeatedly() -> None:
     for seed in near():
         wait_for_no_other_thread(*staged()[seed])
 
@@ -128,10 +128,10 @@ def wait_for_no_other_thread(
     thread = lowering.thread
     for _ in range(3):
         thread.warp_barrier()
-        fragment = list(held(thread, source, shape, element))
-        found = convert(lowering, op, fragment, op.source.type, target)
-        for mine, wanted in zip(found, held(thread, target, shape, element), strict=True):
-            assert np.array_equal(mine.array.view(np.uint8), wanted.array.view(np.uint8))
+        fragment = list(numbered(thread, source, shape, element))
+        converted = convert(lowering, op, fragment, op.source.type, target)
+        for mine, expected in zip(converted, numbered(thread, target, shape, element), strict=True):
+            assert np.array_equal(mine.array.view(np.uint8), expected.array.view(np.uint8))
     assert thread.barriers == 0
 
 

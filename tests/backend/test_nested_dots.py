@@ -35,13 +35,13 @@ def nested() -> Any:
 def test_bytes_of_stored_operands_serve_the_inner_loop() -> None:
     """The loop needs three stages and A; the dots before it need A again."""
     module, random = nested(), np.random.default_rng(0)
-    given = [random.integers(-1, 2, (3, SIZE, SIZE)).astype(np.float16) for _ in "ab"]
-    expected, found = np.full((2, SIZE, SIZE), np.nan, np.float32)
-    tileir.interpret(module, "k", (1,), [*given, expected, 3, 3])
+    inputs = [random.integers(-1, 2, (3, SIZE, SIZE)).astype(np.float16) for _ in "ab"]
+    expected, actual = np.full((2, SIZE, SIZE), np.nan, np.float32)
+    tileir.interpret(module, "k", (1,), [*inputs, expected, 3, 3])
     SimtExecutor().launch(
-        module, "k", (1,), [*given, found, 3, 3], target="sm_90a", num_warps=4,
+        module, "k", (1,), [*inputs, actual, 3, 3], target="sm_90a", num_warps=4,
         warp_specialize=False,
     )  # fmt: skip
-    np.testing.assert_array_equal(found, expected)
+    np.testing.assert_array_equal(actual, expected)
     options = Options(num_warps=4, warp_specialize=False)
     assert compile_kernel(module, "sm_90a", options).plan.shared == 4 * TILE

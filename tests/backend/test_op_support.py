@@ -68,12 +68,12 @@ def test_the_code_is_what_the_table_says(element, target):
 
 @pytest.mark.parametrize("name", sorted(TARGETS))
 def test_limits_are_consistent(name):
-    found = TARGETS[name]
-    assert found.shared_bytes < found.shared_per_processor
-    assert found.max_threads <= found.threads_per_processor
-    assert found.max_warps == 32 and found.max_registers == 255
-    assert {"f16", "bf16", "tf32", "f64", "i8"} <= found.mma
-    assert ("f8" in found.mma) == found.f8_conversion
+    target_ = TARGETS[name]
+    assert target_.shared_bytes < target_.shared_per_processor
+    assert target_.max_threads <= target_.threads_per_processor
+    assert target_.max_warps == 32 and target_.max_registers == 255
+    assert {"f16", "bf16", "tf32", "f64", "i8"} <= target_.mma
+    assert ("f8" in target_.mma) == target_.f8_conversion
 
 
 PTX = {
@@ -84,7 +84,7 @@ PTX = {
 def test_versions_of_ptx_are_the_first_with_what_is_used():
     """A driver takes what is no newer than it is. PTX ISA, "Release Notes": sm_100 came with 8.6,
     sm_120 with 8.7; conversions of f8 on sm_89 with 8.1."""
-    assert {name: found.ptx for name, found in TARGETS.items()} == PTX
+    assert {name: result.ptx for name, result in TARGETS.items()} == PTX
 
 
 @pytest.mark.parametrize("target", ["sm_80", "sm_100"])

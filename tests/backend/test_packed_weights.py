@@ -34,7 +34,7 @@ def unpacked(b: Any, words: Any, rows: int) -> Any:
     return b.join(low, high).reshape(rows, N)
 
 
-def packed_matmul(rounds: int = 2) -> Any:
+def packed_matmul(iterations: int = 2) -> Any:
     """out = x ((words - zeros) * scales): weights are packed along n, with one row of zeros and of
     scales for K rows of weights."""
     b = Builder()
@@ -49,8 +49,10 @@ def packed_matmul(rounds: int = 2) -> Any:
         out,
     ):
         total = b.var(b.full((M, N), 0.0, F32))
-        with b.for_(0, rounds, stages=2) as i:
-            left = (x + (b.arange(M)[:, None] * (K * rounds) + b.arange(K)[None, :] + i * K)).load()
+        with b.for_(0, iterations, stages=2) as i:
+            left = (
+                x + (b.arange(M)[:, None] * (K * iterations) + b.arange(K)[None, :] + i * K)
+            ).load()
             places = (b.arange(K)[:, None] + i * K) * packed + b.arange(packed)[None, :]
             weights = unpacked(b, (words + places).load(), K)
             zero = unpacked(b, (zeros + (b.arange(packed) + i * packed)[None, :]).load(), 1)
@@ -61,14 +63,14 @@ def packed_matmul(rounds: int = 2) -> Any:
     return b.module()
 
 
-def arguments(rounds: int) -> list[Any]:
+def arguments(iterations: int) -> list[Any]:
     random = np.random.default_rng(0)
     packed = N // PER_WORD
     return [
-        random.integers(-2, 3, (M, K * rounds)).astype(np.float16),
-        random.integers(-(2**31), 2**31, (K * rounds, packed)).astype(np.int32),
-        random.integers(-(2**31), 2**31, (rounds, packed)).astype(np.int32),
-        random.integers(1, 4, (rounds, N)).astype(np.float16),
+        random.integers(-2, 3, (M, K * iterations)).astype(np.float16),
+        random.integers(-(2**31), 2**31, (K * iterations, packed)).astype(np.int32),
+        random.integers(-(2**31), 2**31, (iterations, packed)).astype(np.int32),
+        random.integers(1, 4, (iterations, N)).astype(np.float16),
         np.zeros((M, N), np.float32),
     ]
 
@@ -103,12 +105,16 @@ def test_joined_weights_are_stored_many_at_a_time() -> None:
     assert "ld.global" not in ptx
 
 
-@pytest.mark.parametrize("rounds", [1, 3])
-def test_packed_weights_against_the_interpreter(rounds: int) -> None:
-    module, wanted, computed = packed_matmul(rounds), arguments(rounds), arguments(rounds)
-    tileir.interpret(module, "k", (1,), wanted)
+@pytest.mark.parametrize("iterations", [1, 3])
+def test_packed_weights_against_the_interpreter(iterations: int) -> None:
+    module, expected, computed = (
+        packed_matmul(iterations),
+        arguments(iterations),
+        arguments(iterations),
+    )
+    tileir.interpret(module, "k", (1,), expected)
     SimtExecutor().launch(module, "k", (1,), computed, target="sm_90a", **OPTIONS)
-    np.testing.assert_array_equal(computed[-1], wanted[-1])
+    np.testing.assert_array_equal(computed[-1], expected[-1])
 
 
 def test_code_between_a_load_and_a_join_moves_nothing() -> None:
@@ -181,11 +187,11 @@ def bytes_matmul(form: str, rows: int, columns: int) -> Any:
     shape = {
         "n": (K, columns // 2), "rows": (K // 2, columns), "transposed": (columns, K // 2),
     }[form]  # fmt: skip
-    with b.kernel("k", **kinds, out=arg(pointer(F32), aligned=16), rounds=arg(I32)) as (
-        x, w, out, rounds,
+    with b.kernel("k", **kinds, out=arg(pointer(F32), aligned=16), iterations=arg(I32)) as (
+        x, w, out, iterations,
     ):  # fmt: skip
         total = b.var(b.full((rows, columns), 0.0, F32))
-        with b.for_(0, rounds, stages=3) as i:
+        with b.for_(0, iterations, stages=3) as i:
             at = b.arange(rows)[:, None] * K + b.arange(K)[None, :] + i * (rows * K)
             words = b.arange(shape[0])[:, None] * shape[1] + b.arange(shape[1])[None, :]
             word = (w + (words + i * (shape[0] * shape[1]))).load()
@@ -218,13 +224,13 @@ def test_halves_of_bytes_are_joined_where_they_are(
 @pytest.mark.parametrize("form", ["n", "rows", "transposed"])
 def test_halves_of_bytes_against_the_interpreter(form: str) -> None:
     random, results = np.random.default_rng(3), []
-    given = [
+    inputs = [
         random.integers(-2, 3, (2, 64, K)).astype(np.float16),
         random.integers(-128, 128, (2, K, 32)).astype(np.int8),
     ]
     options = {"target": "sm_90a", **OPTIONS, "num_warps": 4}
     for launch, more in ((SimtExecutor().launch, options), (tileir.interpret, {})):
-        arrays = [*(a.copy() for a in given), np.zeros((64, 64), np.float32), 2]
+        arrays = [*(a.copy() for a in inputs), np.zeros((64, 64), np.float32), 2]
         launch(bytes_matmul(form, 64, 64), "k", (1,), arrays, **more)
         results.append(arrays[2])
     np.testing.assert_array_equal(*results)
@@ -235,9 +241,9 @@ def table_matmul(rows: int) -> Any:
     b = Builder()
     kinds = {"x": arg(pointer(F16), aligned=16), "w": arg(pointer(I8), aligned=16)}
     kinds |= {"table": arg(pointer(F32), aligned=16), "out": arg(pointer(F32), aligned=16)}
-    with b.kernel("k", **kinds, rounds=arg(I32)) as (x, w, table, out, rounds):
+    with b.kernel("k", **kinds, iterations=arg(I32)) as (x, w, table, out, iterations):
         total = b.var(b.full((rows, N), 0.0, F32))
-        with b.for_(0, rounds, stages=3) as i:
+        with b.for_(0, iterations, stages=3) as i:
             at = b.arange(rows)[:, None] * K + b.arange(K)[None, :] + i * (rows * K)
             words = b.arange(N)[:, None] * (K // 2) + b.arange(K // 2)[None, :] + i * (N * K // 2)
             word = (w + words).load().to(I32)
@@ -257,14 +263,14 @@ def test_what_words_look_up_is_not_copied(rows: int) -> None:
     copies = {op.inputs[0].type.shape for op in ops if op.mnemonic == "gpu.async_copy"}
     assert copies == {(rows, K), (N, K // 2)}
     random, results = np.random.default_rng(4), []
-    given = [
+    inputs = [
         random.integers(-2, 3, (2, rows, K)).astype(np.float16),
         random.integers(-128, 128, (2, N, K // 2)).astype(np.int8),
         np.arange(16, dtype=np.float32),
     ]
     more = {"target": "sm_90a", **options}
     for launch, keywords in ((SimtExecutor().launch, more), (tileir.interpret, {})):
-        arrays = [*(a.copy() for a in given), np.zeros((rows, N), np.float32), 2]
+        arrays = [*(a.copy() for a in inputs), np.zeros((rows, N), np.float32), 2]
         launch(table_matmul(rows), "k", (1,), arrays, **keywords)
         results.append(arrays[3])
     np.testing.assert_array_equal(*results)
@@ -275,13 +281,13 @@ def prefetched_matmul(rows: int, *, stored: bool = False) -> Any:
     unpacked its own. With `stored`, each iteration changes a word of memory that others load."""
     b = Builder()
     kinds = {"x": arg(pointer(F16), aligned=16), "w": arg(pointer(I32), aligned=16)}
-    with b.kernel("k", **kinds, out=arg(pointer(F32), aligned=16), rounds=arg(I32)) as (
-        x, w, out, rounds,
+    with b.kernel("k", **kinds, out=arg(pointer(F32), aligned=16), iterations=arg(I32)) as (
+        x, w, out, iterations,
     ):  # fmt: skip
         total = b.var(b.full((rows, N), 0.0, F32))
         places = b.arange(K)[:, None] * N + b.arange(N)[None, :]
         words = b.var((w + places).load())
-        with b.for_(0, rounds, stages=2) as i:
+        with b.for_(0, iterations, stages=2) as i:
             at = b.arange(rows)[:, None] * K + b.arange(K)[None, :] + i * (rows * K)
             weights = (words.get() & 15).to(F16)
             left = (x + at).load()
@@ -308,13 +314,13 @@ def test_loads_for_the_next_iteration_start_first(rows: int, stored: bool) -> No
     else:
         assert in_loop.index("load") < in_loop.index("sitofp")
     random, results = np.random.default_rng(6), []
-    given = [
+    inputs = [
         random.integers(-2, 3, (3, rows, K)).astype(np.float16),
         random.integers(0, 99, (5, K, N)).astype(np.int32),
     ]
     more = {"target": "sm_90a", **options}
     for launch, keywords in ((SimtExecutor().launch, more), (tileir.interpret, {})):
-        arrays = [*(a.copy() for a in given), np.zeros((rows, N), np.float32), 3]
+        arrays = [*(a.copy() for a in inputs), np.zeros((rows, N), np.float32), 3]
         launch(module, "k", (1,), arrays, **keywords)
         results.append(arrays[2])
     np.testing.assert_array_equal(*results)
@@ -328,9 +334,9 @@ def halved_matmul(rows: int, *, scaled: bool) -> Any:
     kinds = {"x": arg(pointer(I8), aligned=16), "w": arg(pointer(I8), aligned=16)}
     kinds |= {"scales": arg(pointer(F16), aligned=16), "each": arg(pointer(F32), aligned=4)}
     kinds |= {"out": arg(pointer(F32), aligned=16)}
-    with b.kernel("k", **kinds, rounds=arg(I32)) as (x, w, scales, each, out, rounds):
+    with b.kernel("k", **kinds, iterations=arg(I32)) as (x, w, scales, each, out, iterations):
         total = b.var(b.full((rows, N), 0.0, F32))
-        with b.for_(0, rounds, stages=3) as i:
+        with b.for_(0, iterations, stages=3) as i:
             at = b.arange(rows)[:, None] * K + b.arange(K)[None, :] + i * (rows * K)
             places = b.arange(K)[:, None] * N + b.arange(N)[None, :] + (i >> 1) * (K * N)
             left, half = (x + at).load(), b.var((w + places).load())
@@ -349,10 +355,10 @@ def halved_matmul(rows: int, *, scaled: bool) -> Any:
     return b.module()
 
 
-@pytest.mark.parametrize("rounds", [1, 4])
+@pytest.mark.parametrize("iterations", [1, 4])
 @pytest.mark.parametrize("scaled", [False, True])
 @pytest.mark.parametrize("rows", [16, 32, 64])
-def test_what_a_branch_unpacks_is_copied_ahead(rows: int, scaled: bool, rounds: int) -> None:
+def test_what_a_branch_unpacks_is_copied_ahead(rows: int, scaled: bool, iterations: int) -> None:
     """Nothing that an iteration computes with is loaded in it, but for a later one's weight."""
     options = {"num_warps": 4, "num_stages": 3, "warp_specialize": False}
     module = halved_matmul(rows, scaled=scaled)
@@ -362,15 +368,15 @@ def test_what_a_branch_unpacks_is_copied_ahead(rows: int, scaled: bool, rounds: 
     assert copies == {(rows, K), (K, N)} | ({(1, N)} if scaled else set())
     assert not any(op.mnemonic == "load" and isinstance(op.result.type, Tile) for op in ops)
     random, results = np.random.default_rng(7), []
-    given = [
-        random.integers(-2, 3, (rounds, rows, K)).astype(np.int8),
-        random.integers(-128, 128, ((rounds + 1) // 2, K, N)).astype(np.int8),
-        random.integers(1, 4, (rounds, N)).astype(np.float16),
-        random.integers(1, 4, rounds).astype(np.float32),
+    inputs = [
+        random.integers(-2, 3, (iterations, rows, K)).astype(np.int8),
+        random.integers(-128, 128, ((iterations + 1) // 2, K, N)).astype(np.int8),
+        random.integers(1, 4, (iterations, N)).astype(np.float16),
+        random.integers(1, 4, iterations).astype(np.float32),
     ]
     more = {"target": "sm_90a", **options}
     for launch, keywords in ((SimtExecutor().launch, more), (tileir.interpret, {})):
-        arrays = [*(a.copy() for a in given), np.zeros((rows, N), np.float32), rounds]
+        arrays = [*(a.copy() for a in inputs), np.zeros((rows, N), np.float32), iterations]
         launch(module, "k", (1,), arrays, **keywords)
         results.append(arrays[4])
     np.testing.assert_array_equal(*results)
@@ -380,11 +386,11 @@ def converted_matmul(weights: str, rows: int = 64) -> Any:
     """out = x w, where w, x or both are bytes."""
     b = Builder()
     kinds = {n: arg(pointer(I8 if n in weights else F16), aligned=16) for n in ("x", "w")}
-    with b.kernel("k", **kinds, out=arg(pointer(F32), aligned=16), rounds=arg(I32)) as (
-        x, w, out, rounds,
+    with b.kernel("k", **kinds, out=arg(pointer(F32), aligned=16), iterations=arg(I32)) as (
+        x, w, out, iterations,
     ):  # fmt: skip
         total = b.var(b.full((rows, rows), 0.0, F32))
-        with b.for_(0, rounds, stages=2) as i:
+        with b.for_(0, iterations, stages=2) as i:
             at = b.arange(rows)[:, None] * K + b.arange(K)[None, :] + i * (rows * K)
             places = b.arange(K)[:, None] * rows + b.arange(rows)[None, :] + i * (rows * K)
             left, right = (x + at).load().to(F16), (w + places).load().to(F16)
@@ -405,10 +411,10 @@ def test_warps_divide_what_they_convert(weights: str, shared: list[int]) -> None
     assert [2 ** sum(not any(step) for step in steps) for steps in warps] == shared
     random, results = np.random.default_rng(8), []
     kinds = [np.int8 if name in weights else np.float16 for name in ("x", "w")]
-    given = [random.integers(-9, 9, (2, 64, 64)).astype(kind) for kind in kinds]
+    inputs = [random.integers(-9, 9, (2, 64, 64)).astype(kind) for kind in kinds]
     more = {"target": "sm_80", **OPTIONS}
     for launch, keywords in ((SimtExecutor().launch, more), (tileir.interpret, {})):
-        arrays = [*(a.copy() for a in given), np.zeros((64, 64), np.float32), 2]
+        arrays = [*(a.copy() for a in inputs), np.zeros((64, 64), np.float32), 2]
         launch(module, "k", (1,), arrays, **keywords)
         results.append(arrays[2])
     np.testing.assert_array_equal(*results)
@@ -418,15 +424,15 @@ def sized_matmul() -> Any:
     """out = x w, where the number of weights in a word is an argument."""
     b = Builder()
     kinds = {"x": arg(pointer(F16), aligned=16), "w": arg(pointer(I32), aligned=16)}
-    kinds |= {"out": arg(pointer(F32), aligned=16)}
-    with b.kernel("k", **kinds, rounds=arg(I32), bits=arg(I32)) as (x, w, out, rounds, bits):
+    kinds |= {"out": arg(pointer(F32), aligned=16), "iterations": arg(I32), "bits": arg(I32)}
+    with b.kernel("k", **kinds) as (x, w, out, iterations, bits):
         total, count = b.var(b.full((M, N), 0.0, F32)), b.constant(I32, 32) // bits
         k = b.arange(K)[:, None]
         places, shifts = (
             k // count * N + b.arange(N)[None, :],
             (k % count * bits).broadcast_to(K, N),
         )
-        with b.for_(0, rounds, stages=3) as i:
+        with b.for_(0, iterations, stages=3) as i:
             at = b.arange(M)[:, None] * K + b.arange(K)[None, :] + i * (M * K)
             weights = ((w + (places + i * (K * N))).load() >> shifts) & 3
             total.set(b.dot((x + at).load(), weights.to(F16), total.get()))

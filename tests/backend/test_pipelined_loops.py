@@ -1,4 +1,4 @@
-"""The pass `async-pipeline` on small loops: how many slots it takes, what keeps a loop as it is,
+"""The pass `async-pipeline` on small loops: how many stages it takes, what keeps a loop as it is,
 and what of a loop stays where it was."""
 
 from __future__ import annotations
@@ -51,61 +51,63 @@ done:
 }
 """
 EACH = 2 * 16 * 16 * 2
-"""Bytes of a slot of both factors."""
+"""Bytes of a stage of both operands."""
 
 
 def pipelined(text: str, options: str = "") -> Any:
     return run(parse(text), f"async-pipeline{{{options}}}" if options else "async-pipeline")
 
 
-def slots(module: Any) -> list[int]:
+def stage_counts(module: Any) -> list[int]:
     ops = (op for f in module.functions.values() for op in f.ops)
     return [op.shape[0] for op in ops if op.mnemonic == "gpu.shared_alloc"]
 
 
-def launched(module: Any, rounds: int) -> Any:
-    given = np.random.default_rng(rounds)
-    a, b = (given.integers(-4, 5, n).astype(np.float16) for n in (256 * max(rounds, 1), 256))
+def launched(module: Any, iterations: int) -> Any:
+    generator = np.random.default_rng(iterations)
+    a, b = (
+        generator.integers(-4, 5, n).astype(np.float16) for n in (256 * max(iterations, 1), 256)
+    )
     c = np.full((16, 16), np.nan, np.float32)
-    tileir.interpret(module, "product", (1,), [a, b, c, rounds])
+    tileir.interpret(module, "product", (1,), [a, b, c, iterations])
     return c
 
 
 def keeps_its_meaning(text: str, options: str) -> str:
-    """What is printed after the pass; results are those before, for few and many rounds."""
-    module, found = parse(text), pipelined(text, options).module
-    for rounds in (1, 2, 3, 6):
-        assert (launched(found, rounds) == launched(module, rounds)).all()
-    return print_module(found)
+    """What is printed after the pass; results are those before, for few and many iterations."""
+    module, text_after = parse(text), pipelined(text, options).module
+    for iterations in (1, 2, 3, 6):
+        assert (launched(text_after, iterations) == launched(module, iterations)).all()
+    return print_module(text_after)
 
 
 @pytest.mark.parametrize(
     ("shared", "count"), [(0, 2), (EACH, 2), (3 * EACH - 1, 2), (3 * EACH, 3), (4 * EACH, 4),
                           (9 * EACH, 4)],
 )  # fmt: skip
-def test_slots_are_as_many_as_fit_two_to_four(shared: int, count: int) -> None:
-    found = pipelined(KERNEL, f"shared = {shared}").module
-    assert slots(found) == [count, count]
+def test_stages_are_as_many_as_fit_two_to_four(shared: int, count: int) -> None:
+    module = pipelined(KERNEL, f"shared = {shared}").module
+    assert stage_counts(module) == [count, count]
     keeps_its_meaning(KERNEL, f"shared = {shared}")
 
 
 @pytest.mark.parametrize("count", [2, 3, 5])
-def test_slots_are_as_many_as_asked_for(count: int) -> None:
-    assert slots(pipelined(KERNEL, f"num-stages = {count}").module) == [count, count]
-    asked = KERNEL.replace("loop, done\n", f"loop, done {{stages = {count}}}\n")
-    assert slots(pipelined(asked, "num-stages = 4").module) == [count, count]
+def test_stages_are_as_many_as_requested(count: int) -> None:
+    assert stage_counts(pipelined(KERNEL, f"num-stages = {count}").module) == [count, count]
+    text = KERNEL.replace("loop, done\n", f"loop, done {{stages = {count}}}\n")
+    assert stage_counts(pipelined(text, "num-stages = 4").module) == [count, count]
 
 
-def test_slots_that_no_shared_memory_holds() -> None:
+def test_stages_that_do_not_fit_in_shared_memory() -> None:
     """They are refused before a copy is written for each."""
     with pytest.raises(InfeasibleError, match="1000000000000 stages of 1024 bytes"):
         pipelined(KERNEL, "num-stages = 1000000000000")
 
 
-def test_one_slot_is_no_pipeline() -> None:
-    assert slots(pipelined(KERNEL, "num-stages = 1").module) == []
-    asked = KERNEL.replace("loop, done\n", "loop, done {stages = 1}\n")
-    assert slots(pipelined(asked).module) == []
+def test_one_stage_is_no_pipeline() -> None:
+    assert stage_counts(pipelined(KERNEL, "num-stages = 1").module) == []
+    text = KERNEL.replace("loop, done\n", "loop, done {stages = 1}\n")
+    assert stage_counts(pipelined(text).module) == []
 
 
 LOAD = "  %x = load f16<16, 16> %qa\n"
@@ -120,34 +122,34 @@ OBSTACLES = {
 def test_what_may_change_memory_keeps_a_loop_as_it_is(line: str) -> None:
     text = KERNEL.replace("i32 %n)", "i32 %n, i32* %table)")
     inside = text.replace("  %next = add", line + "  %next = add")
-    found = pipelined(inside)
-    assert slots(found.module) == [] and print_module(found.module) == inside
-    assert {r.message for r in found.remarks} and all(
-        OBSTACLES[line] in r.message and r.code == "TIR0653" for r in found.remarks
+    module = pipelined(inside)
+    assert stage_counts(module.module) == [] and print_module(module.module) == inside
+    assert {r.message for r in module.remarks} and all(
+        OBSTACLES[line] in r.message and r.code == "TIR0653" for r in module.remarks
     )
     outside = text.replace("done:\n", "done:\n" + line)
-    assert slots(pipelined(outside).module)
+    assert stage_counts(pipelined(outside).module)
 
 
 def test_a_store_to_other_memory_keeps_no_loop_as_it_is() -> None:
     """A parameter that is `noalias` reaches no memory that is read."""
     store = "  store %pc, %total\n"
     inside = KERNEL.replace("  %next = add", store + "  %next = add")
-    apart = inside.replace("f32* aligned(16) %c", "f32* aligned(16) noalias %c")
-    assert slots(pipelined(inside).module) == []
-    assert len(slots(pipelined(apart).module)) == 2
-    keeps_its_meaning(apart, "num-stages = 3")
+    with_noalias = inside.replace("f32* aligned(16) %c", "f32* aligned(16) noalias %c")
+    assert stage_counts(pipelined(inside).module) == []
+    assert len(stage_counts(pipelined(with_noalias).module)) == 2
+    keeps_its_meaning(with_noalias, "num-stages = 3")
 
 
-def test_a_store_that_the_loop_promises_apart_keeps_no_loop_as_it_is() -> None:
+def test_a_store_that_is_promised_to_be_disjoint_keeps_no_loop_as_it_is() -> None:
     """The loads for dots then move ahead of the stores; what synchronises keeps them after it."""
     latch = "cond_br %more, loop, done"
     promised = KERNEL.replace(latch, f"{latch} {{independent_loads = true}}")
     inside = promised.replace("  %next = add", "  store %pc, %total\n  %next = add")
-    assert len(slots(pipelined(inside).module)) == 2
+    assert len(stage_counts(pipelined(inside).module)) == 2
     keeps_its_meaning(inside, "num-stages = 3")
     synchronised = promised.replace("  %next = add", "  barrier\n  %next = add")
-    assert slots(pipelined(synchronised).module) == []
+    assert stage_counts(pipelined(synchronised).module) == []
 
 
 def test_atomics_whose_old_values_are_unused_keep_no_loop_as_it_is() -> None:
@@ -155,14 +157,14 @@ def test_atomics_whose_old_values_are_unused_keep_no_loop_as_it_is() -> None:
     latch = "cond_br %more, loop, done"
     atomic = "atomic_rmw f32<16, 16> %pc, %total {op = fadd}\n"
     unused = KERNEL.replace("  %next = add", f"  _ = {atomic}  %next = add")
-    assert slots(pipelined(unused).module) == []
+    assert stage_counts(pipelined(unused).module) == []
     promised = unused.replace(latch, f"{latch} {{independent_loads = true}}")
-    assert len(slots(pipelined(promised).module)) == 2
+    assert len(stage_counts(pipelined(promised).module)) == 2
     keeps_its_meaning(promised, "num-stages = 3")
     read = promised.replace("_ = atomic", "%old = atomic").replace(
         "store %pc, %total", "store %pc, %old"
     )
-    assert slots(pipelined(read).module) == []
+    assert stage_counts(pipelined(read).module) == []
 
 
 def test_a_loop_that_leaves_from_elsewhere_stays() -> None:
@@ -176,26 +178,32 @@ def test_a_loop_that_leaves_from_elsewhere_stays() -> None:
         .replace("[%qa.next, loop]", "[%qa.next, rest]")
     )
     text = text.replace("[%total, loop]", "[%total, rest]")
-    found = pipelined(text)
-    assert slots(found.module) == []
-    assert all("leaves from elsewhere" in r.message for r in found.remarks) and found.remarks
+    module = pipelined(text)
+    assert stage_counts(module.module) == []
+    assert all("leaves from elsewhere" in r.message for r in module.remarks) and module.remarks
 
 
 @pytest.mark.parametrize("stages", [2, 3])
 def test_transposed_tiles(stages: int) -> None:
-    """A factor is transposed as it is read from its buffer; what is no load stays."""
+    """An operand is transposed as it is read from its buffer; what is no load stays."""
     turned = "  %xt = trans f16<16, 16> %x {order = [1, 0]}\n"
-    factor = KERNEL.replace(
+    transposed = KERNEL.replace(
         "  %dot = dot f32<16, 16> %x,", turned + "  %dot = dot f32<16, 16> %xt,"
     )
-    text = keeps_its_meaning(factor, f"num-stages = {stages}")
-    assert text.partition("loop:")[2].count("= trans ") == 1 and slots(parse(text)) == [stages] * 2
+    text = keeps_its_meaning(transposed, f"num-stages = {stages}")
+    assert (
+        text.partition("loop:")[2].count("= trans ") == 1
+        and stage_counts(parse(text)) == [stages] * 2
+    )
     other = KERNEL.replace(
         "  %total = fadd f32<16, 16> %dot, 0.0\n",
         "  %t = trans f32<16, 16> %dot {order = [1, 0]}\n  %total = fadd f32<16, 16> %dot, %t\n",
     )
     text = keeps_its_meaning(other, f"num-stages = {stages}")
-    assert text.partition("loop:")[2].count("= trans ") == 1 and slots(parse(text)) == [stages] * 2
+    assert (
+        text.partition("loop:")[2].count("= trans ") == 1
+        and stage_counts(parse(text)) == [stages] * 2
+    )
 
 
 def test_loads_that_something_else_reads_are_read_back_whole() -> None:
@@ -203,8 +211,8 @@ def test_loads_that_something_else_reads_are_read_back_whole() -> None:
         "  %total = fadd f32<16, 16> %dot, 0.0\n",
         "  %w = fpext f32<16, 16> %y\n  %total = fadd f32<16, 16> %dot, %w\n",
     )
-    found = keeps_its_meaning(text, "num-stages = 3")
-    assert slots(parse(found)) == [3, 3]
+    result = keeps_its_meaning(text, "num-stages = 3")
+    assert stage_counts(parse(result)) == [3, 3]
 
 
 @pytest.mark.parametrize(
@@ -216,8 +224,8 @@ def test_loads_that_something_else_reads_are_read_back_whole() -> None:
     ],
 )  # fmt: skip
 def test_loads_that_copies_cannot_do_stay(changed: str, left: list[int]) -> None:
-    found = keeps_its_meaning(KERNEL.replace(LOAD, changed), "num-stages = 3")
-    assert slots(parse(found)) == left
+    result = keeps_its_meaning(KERNEL.replace(LOAD, changed), "num-stages = 3")
+    assert stage_counts(parse(result)) == left
 
 
 def swizzles(module: Any) -> list[int]:
@@ -226,21 +234,21 @@ def swizzles(module: Any) -> list[int]:
 
 
 def test_rows_along_k_are_swizzled_for_multiply_adds() -> None:
-    """Threads read them at one K, several rows at once; others they read along rows. A factor that
-    is transposed on the way has K along the other dimension of what is loaded."""
+    """Threads read them at one K, several rows at once; others they read along rows. An operand
+    that is transposed on the way has K along the other dimension of what is loaded."""
     plain = KERNEL.replace("f16", "f32")
     turned = plain
-    for factor in "xy":
+    for operand in "xy":
         turned = turned.replace(
-            "  %dot =", f"  %{factor}t = trans f32<16, 16> %{factor} {{order = [1, 0]}}\n  %dot ="
+            "  %dot =", f"  %{operand}t = trans f32<16, 16> %{operand} {{order = [1, 0]}}\n  %dot ="
         )
     turned = turned.replace("%x, %y, %sum", "%xt, %yt, %sum")
-    for text, wanted in ((plain, [2, 0]), (turned, [0, 2])):
-        assert swizzles(pipelined(text, "num-stages = 2").module) == wanted
+    for text, expected in ((plain, [2, 0]), (turned, [0, 2])):
+        assert swizzles(pipelined(text, "num-stages = 2").module) == expected
 
 
-def test_a_load_of_some_rounds_stays() -> None:
-    """What a round leaves out must not be copied for it."""
+def test_a_load_of_some_iterations_stays() -> None:
+    """What an iteration leaves out must not be copied for it."""
     text = (
         KERNEL.replace("  %x = load", "  %odd = trunc i1 %step\n"
                        "  cond_br %odd, work, rest\nwork:\n  %x = load")
@@ -249,14 +257,14 @@ def test_a_load_of_some_rounds_stays() -> None:
         .replace("[%next, loop]", "[%next, rest]").replace("[%qa.next, loop]", "[%qa.next, rest]")
         .replace("[%total, loop]", "[%now, rest]").replace("store %pc, %total", "store %pc, %now")
     )  # fmt: skip
-    found = pipelined(text)
-    assert print_module(found.module) == print_module(parse(text))
-    assert [r.message for r in found.remarks] == [
+    module = pipelined(text)
+    assert print_module(module.module) == print_module(parse(text))
+    assert [r.message for r in module.remarks] == [
         "not pipelined: the load does not run in every iteration"
     ] * 2
 
 
-def test_no_limit_of_registers_without_one_product() -> None:
+def test_no_limit_of_registers_without_one_dot() -> None:
     machine = target("sm_80")
     (plain,) = parse(KERNEL).functions.values()
     assert register_limit(plain, 4, machine) is None

@@ -40,7 +40,7 @@ def test_the_tables_keep_the_order_that_is_stated():
 
 
 def test_a_stage_that_is_a_pass_has_the_name_of_the_pass():
-    passes = {found.name for found in all_passes()}
+    passes = {each_pass.name for each_pass in all_passes()}
     assert {"strip-mine", "async-pipeline", "rotate", "cse", "licm"} <= passes & stage_names()
 
 
@@ -56,10 +56,10 @@ def test_warp_specialization_is_seen_stage_by_stage():
     recorder = Recorder()
     observed = compile_kernel(matmul(), "sm_90a", recorder=recorder)
     seen = [record.step.node.name for record in recorder.records]
-    wanted = ["infer-descriptors", "persist", "sink-wgmma-waits", "peel-first-iteration",
+    expected = ["infer-descriptors", "persist", "sink-wgmma-waits", "peel-first-iteration",
               "legalize", "assign-layouts", "insert-barriers", "plan-host"]  # fmt: skip
-    assert [name for name in seen if name in wanted][:3] == wanted[:3]
-    assert set(wanted) <= set(seen)
+    assert [name for name in seen if name in expected][:3] == expected[:3]
+    assert set(expected) <= set(seen)
     assert observed.ptx == compile_kernel(matmul(), "sm_90a").ptx
     roles = {r.step.function for r in recorder.records if r.step.node.name == "assign-layouts"}
     assert roles == {"matmul", "matmul.producer", "matmul.consumer"}
@@ -129,7 +129,7 @@ def test_names_of_stages_are_unique_in_a_table():
 def test_loops_of_few_iterations_are_unrolled(iterations, loads):
     """Their loads are in flight together, and the results of both are the same."""
     data, b = arg(pointer(F32), aligned=16), Builder()
-    with b.kernel("sums", x=data, z=data) as (x, z):
+    with b.kernel("totals", x=data, z=data) as (x, z):
         i, acc = b.arange(512), b.var(b.zeros((512,)), name="acc")
         with b.for_(0, iterations * 512, 512) as start:
             acc.set(acc + (x + i + start).load())

@@ -62,9 +62,9 @@ def test_one_of_several_arrays_is_none_of_the_others(stored, barriers):
 
 
 def test_lanes_of_one_warp_wait_for_each_other():
-    """8 elements are held by 4 lanes each, and by every warp; where they are all that need them."""
+    """8 elements are owned by 4 lanes each, and by every warp, where they alone need them."""
 
-    def made(summed):
+    def program(summed):
         b = Builder()
         with b.kernel("k", x=pointer(F32), y=pointer(F32)) as (x, y):
             small = b.arange(8)
@@ -74,14 +74,14 @@ def test_lanes_of_one_warp_wait_for_each_other():
                 y.store(value.sum(axis=0))
         return b
 
-    assert placed(made(True), 1) == ["warp"]
-    assert placed(made(True), 4) == ["block"]
-    assert placed(made(False), 1) == []
+    assert placed(program(True), 1) == ["warp"]
+    assert placed(program(True), 4) == ["block"]
+    assert placed(program(False), 1) == []
 
 
-def test_a_warp_that_met_has_not_met_the_others():
-    """Rows are held by a warp each: a row backwards is read after the warp has met, rows from the
-    last to the first after the block has."""
+def test_a_warp_that_synchronized_has_not_synchronized_with_the_others():
+    """Rows are owned by a warp each: a row backwards is read after the warp has synchronized, rows
+    from the last to the first after the block has."""
     b = Builder()
     with b.kernel("k", x=pointer(F32), y=pointer(F32)) as (x, y):
         row, column = b.arange(4)[:, None], b.arange(32)[None, :]
@@ -92,7 +92,7 @@ def test_a_warp_that_met_has_not_met_the_others():
     assert placed(b) == ["warp", "block"]
 
 
-def test_two_places_of_one_program_are_apart():
+def test_two_places_of_one_program_are_disjoint():
     b = Builder()
     with b.kernel("k", x=pointer(F32)) as (x,):
         start = b.program_id(axis=0) * 512
@@ -114,7 +114,7 @@ def test_where_an_address_depends_on_data_threads_wait():
 
 
 def looped(step, span):
-    """Every round loads and stores `span` elements in place and goes on by `step`."""
+    """Every iteration loads and stores `span` elements in place and goes on by `step`."""
     b = Builder()
     with b.kernel("k", x=pointer(F32), n=I32) as (x, n), b.for_(n) as i:
         place = x + (i * step + b.arange(span))
@@ -125,7 +125,7 @@ def looped(step, span):
 @pytest.mark.parametrize(
     ("step", "barriers"), [(128, []), (256, []), (64, ["block"]), (0, []), (-128, [])]
 )
-def test_rounds_of_a_loop_that_moves_on(step, barriers):
+def test_iterations_of_a_loop_that_advances(step, barriers):
     assert placed(looped(step, 128)) == barriers
     arrays = [np.arange(4096, dtype=np.float32)]
     if step >= 0:
@@ -133,23 +133,23 @@ def test_rounds_of_a_loop_that_moves_on(step, barriers):
 
 
 def rows_in_place(kind, lanes=128):
-    """Every round changes a row in place; the next one begins `n` elements after it. An earlier
+    """Every iteration changes a row in place; the next one begins `n` elements after it. An earlier
     store is to row -1 or, for "again", to row 0."""
     b = Builder()
-    with b.kernel("k", x=pointer(F32), rounds=I32, n=I32) as (tensor, rounds, n):
+    with b.kernel("k", x=pointer(F32), iterations=I32, n=I32) as (tensor, iterations, n):
         at, x = b.arange(lanes), tensor + 8192
         if kind == "counter":
-            with b.for_(rounds) as i:
+            with b.for_(iterations) as i:
                 row = x + (i * n + at)
                 row.store(row.load() * 2.0 + 1.0)
         elif kind == "wide":
-            with b.for_(0, rounds * 3, 3) as i:
+            with b.for_(0, iterations * 3, 3) as i:
                 row = x + (b.sext(i, I64) * b.sext(n, I64) + b.sext(at, tile(I64, (lanes,))))
                 row.store(row.load() * 2.0 + 1.0)
         else:
             (x + at).store(b.full((lanes,), 5.0, F32))
             current = b.var((x if kind == "again" else x + n) + at)
-            with b.for_(rounds):
+            with b.for_(iterations):
                 row = current.get()
                 row.store(row.load() * 2.0 + 1.0)
                 current.set(row + n)
@@ -158,8 +158,8 @@ def rows_in_place(kind, lanes=128):
 
 @pytest.mark.parametrize("kind", ["counter", "wide", "pointer", "again"])
 @pytest.mark.parametrize("stride", [0, 1, 127, 128, 500, -1, -128])
-def test_rounds_that_move_on_by_less_than_they_access_wait_for_each_other(kind, stride):
-    """The stride is known when the kernel runs: a branch skips the barrier of each round."""
+def test_iterations_that_advance_by_less_than_they_access_wait_for_each_other(kind, stride):
+    """The stride is known when the kernel runs: a branch skips the barrier of each iteration."""
     b = rows_in_place(kind)
     assert placed(b) == ["block"]
     done = run_pipeline(b.module(), target("sm_90"), Options(num_warps=4), None)
@@ -187,11 +187,11 @@ def piecewise(first, gap=0):
 
 
 @pytest.mark.parametrize(("first", "gap", "barriers"), [(256, 0, []), (256, 1, ["block"])])
-def test_pieces_before_a_loop_over_the_others(first, gap, barriers):
+def test_parts_before_a_loop_over_the_others(first, gap, barriers):
     assert placed(piecewise(first, gap)) == barriers
 
 
-def test_a_pointer_that_goes_round_keeps_its_parameter():
+def test_a_loop_carried_pointer_keeps_its_parameter():
     b = Builder()
     with b.kernel("k", x=pointer(F32), y=pointer(F32), n=I32) as (x, y, n):
         at = b.arange(128)
@@ -202,13 +202,13 @@ def test_a_pointer_that_goes_round_keeps_its_parameter():
             target_.set(target_.get() + 128)
     assert placed(b) == []
     function = b.module().kernel()
-    found = {underlying_pointers(function).get(v) for op in function.ops for v in op.inputs
+    results = {underlying_pointers(function).get(v) for op in function.ops for v in op.inputs
              if op.mnemonic in ("load", "store") and isinstance(v, Value)}  # fmt: skip
-    assert {p.value for p in function.parameters[:2]} <= found
+    assert {p.value for p in function.parameters[:2]} <= results
 
 
 def test_a_release_waits_for_others_and_not_for_itself():
-    def made(every):
+    def program(every):
         b = Builder()
         with b.kernel("k", x=pointer(I32), flag=pointer(I32)) as (x, flag):
             if every:
@@ -218,8 +218,8 @@ def test_a_release_waits_for_others_and_not_for_itself():
             b.atomic_rmw(flag, 1, op="add", sem="release")
         return b
 
-    assert placed(made(True)) == ["block"]
-    assert placed(made(False)) == []
+    assert placed(program(True)) == ["block"]
+    assert placed(program(False)) == []
 
 
 FLAGS = {
@@ -236,9 +236,9 @@ def test_all_threads_wait_for_those_that_acquire(name, sem):
     b = Builder()
     with b.kernel("k", x=pointer(I32), flag=pointer(I32), y=pointer(I32)) as (x, flag, y):
         at = b.arange(128)
-        found = FLAGS[name](b, flag + at, sem)
+        result = FLAGS[name](b, flag + at, sem)
         value = (x + (127 - at)).load()
-        (y + at).store(value + found)
+        (y + at).store(value + result)
     assert placed(b) == (["block"] if sem == "acquire" else [])
 
 
@@ -279,7 +279,7 @@ def test_a_barrier_that_others_make_needless_is_left_out():
     assert placed(b) == []
 
 
-def test_sums_of_addresses():
+def test_addresses_that_are_added():
     b = Builder()
     with b.kernel("k", x=pointer(F32), n=I32) as (x, n):
         rows, columns = b.arange(4)[:, None], b.arange(8)[None, :]
@@ -397,11 +397,11 @@ def test_many_writes_are_known_to_later_reads(writes):
         last = (x + (i + 64 * writes)).load()
         (y + i).store((x + (63 - i)).load() + last)
     module = b.module()
-    given = np.arange(2 * 64 * (writes + 1)).astype(np.float32).reshape(2, -1)
-    wanted, found = ([row.copy() for row in given] for _ in range(2))
-    interpret(module, "k", (1,), wanted)
-    SimtExecutor().launch(module, "k", (1,), found, num_warps=4)
-    np.testing.assert_array_equal(found, wanted)
+    array = np.arange(2 * 64 * (writes + 1)).astype(np.float32).reshape(2, -1)
+    expected, actual = ([row.copy() for row in array] for _ in range(2))
+    interpret(module, "k", (1,), expected)
+    SimtExecutor().launch(module, "k", (1,), actual, num_warps=4)
+    np.testing.assert_array_equal(actual, expected)
 
 
 @pytest.mark.parametrize("exponential", [False, True])
@@ -425,13 +425,13 @@ def test_loads_that_need_no_barrier_are_before_it(exponential):
     read = [sources[op.inputs[0]] for op in kernel.ops if op.mnemonic == "load"]
     assert [v.name for v in read] == (["y", "x"] if exponential else ["x", "y"])
     rows = np.arange(5 * 256, dtype=np.float32).reshape(5, 256) % 7
-    expected, found = np.zeros((5, 256), np.float32), np.zeros((5, 256), np.float32)
+    expected, actual = np.zeros((5, 256), np.float32), np.zeros((5, 256), np.float32)
     interpret(module, "k", (1,), {"x": rows, "y": expected, "n": 5})
-    SimtExecutor().launch(module, "k", (1,), {"x": rows, "y": found, "n": 5}, num_warps=4)
-    assert np.allclose(found, expected) if exponential else np.array_equal(found, expected)
+    SimtExecutor().launch(module, "k", (1,), {"x": rows, "y": actual, "n": 5}, num_warps=4)
+    assert np.allclose(actual, expected) if exponential else np.array_equal(actual, expected)
 
 
-def halves(mask, apart=100, tile=256):
+def halves(mask, distance=100, tile=256):
     """Store two parts of a row, `apart` elements from each other, where `mask` says."""
     b = Builder()
     with b.kernel("k", x=pointer(F32), y=pointer(F32)) as (x, y):
@@ -439,7 +439,7 @@ def halves(mask, apart=100, tile=256):
         chosen = mask(b, at)
         value = (y + at).load(chosen, 0.0)
         (x + at).store(value, chosen)
-        (x + (at + apart)).store(value * 2.0, chosen)
+        (x + (at + distance)).store(value * 2.0, chosen)
     return b
 
 
@@ -458,18 +458,18 @@ def halves(mask, apart=100, tile=256):
         (lambda b, i: i < 0, []),
     ],
 )
-def test_masks_keep_parts_of_a_row_apart(mask, barriers):
+def test_masks_keep_parts_of_a_row_disjoint(mask, barriers):
     b = halves(mask)
     assert placed(b) == barriers
-    given = [np.zeros(512, np.float32), np.arange(256, dtype=np.float32)]
-    found = [a.copy() for a in given]
-    interpret(b.module(), "k", 1, given)
-    SimtExecutor().launch(b.module(), "k", 1, found, num_warps=4)
-    np.testing.assert_array_equal(found[0], given[0])
+    arguments = [np.zeros(512, np.float32), np.arange(256, dtype=np.float32)]
+    actual = [a.copy() for a in arguments]
+    interpret(b.module(), "k", 1, arguments)
+    SimtExecutor().launch(b.module(), "k", 1, actual, num_warps=4)
+    np.testing.assert_array_equal(actual[0], arguments[0])
 
 
 @pytest.mark.parametrize(("bound", "barriers"), [(8, []), (9, ["block"])])
-def test_masks_keep_blocks_of_columns_apart(bound, barriers):
+def test_masks_keep_blocks_of_columns_disjoint(bound, barriers):
     b = Builder()
     with b.kernel("k", x=pointer(F32)) as (x,):
         rows, columns = b.arange(16)[:, None], b.arange(16)[None, :]

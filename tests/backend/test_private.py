@@ -13,7 +13,7 @@ from tileir.textual import parse, print_module
 ON = ("interpreter", "simt", "cpu")
 
 
-def reversing(count, element="f32", slot="%j", warps=2, first=0):
+def reversing(count, element="f32", stage="%j", warps=2, first=0):
     """Tiles of `count` elements kept by one loop and read, the last first, by another."""
     settings = f"num_warps = {warps}"
     return f"""tir 1.0
@@ -37,7 +37,7 @@ keep:
   cond_br %more, keep, read
 read:
   %j = phi i32 [0, keep], [%j.next, read]
-  %w = gpu.private_load {element}<{count}> %b, {slot}
+  %w = gpu.private_load {element}<{count}> %b, {stage}
   %back = sub i32 4, %j
   %q0 = mul i32 %back, {count}
   %qs = splat i32<{count}> %q0
@@ -86,11 +86,11 @@ def test_threads_wait_for_no_thread():
     assert compiled.metadata.stack == 5 * 512 // 64 * 4
 
 
-@pytest.mark.parametrize("slot", ["5", "-1", "%back5"])
+@pytest.mark.parametrize("stage", ["5", "-1", "%back5"])
 @pytest.mark.parametrize("on", ["interpreter", "simt"])
-def test_a_tile_that_is_not_there_is_an_error(on, slot):
-    text = reversing(64, slot=slot).replace(
-        "  %w = gpu", "  %back5 = add i32 %j, 5\n  %w = gpu" if "%" in slot else "  %w = gpu"
+def test_a_tile_that_is_not_there_is_an_error(on, stage):
+    text = reversing(64, stage=stage).replace(
+        "  %w = gpu", "  %back5 = add i32 %j, 5\n  %w = gpu" if "%" in stage else "  %w = gpu"
     )
     x = np.zeros(5 * 64, np.float32)
     with pytest.raises((TileirError, AssertionError), match="private"):
@@ -178,5 +178,5 @@ entry:
   ret
 }
 """
-    made = compile_kernel(parse(text), "sm_90a")
-    assert ".local" not in made.ptx and made.machine_code.stack == 0
+    kernel = compile_kernel(parse(text), "sm_90a")
+    assert ".local" not in kernel.ptx and kernel.machine_code.stack == 0

@@ -12,19 +12,19 @@ from tileir.testing.op_cases import Cell
 
 def both(module, grid, arguments, **options):
     """Results of the interpreter and of the threads; and the module assembles."""
-    found = []
+    result = []
     for launch in (tileir.interpret, SimtExecutor().launch):
         copies = [a.copy() if isinstance(a, np.ndarray) else a for a in arguments]
         launch(module, None, grid, copies, **(options if launch is not tileir.interpret else {}))
-        found.append(copies)
+        result.append(copies)
     for target in ("sm_80", "sm_90a"):
         assert compile_kernel(module, target).cubin
-    return zip(*found, strict=True)
+    return zip(*result, strict=True)
 
 
 def check(module, grid, arguments, rtol=0.0, **options):
-    for expected, found in both(module, grid, arguments, **options):
-        np.testing.assert_allclose(found, expected, rtol=rtol, atol=rtol)
+    for expected, result in both(module, grid, arguments, **options):
+        np.testing.assert_allclose(result, expected, rtol=rtol, atol=rtol)
 
 
 def matmul(m, n, k, element):
@@ -191,8 +191,8 @@ def test_what_is_counted_stands_where_its_mask_does():
         at = b.arange(64)
         rows = (x + at).load().reshape(16, 4)
         mask = rows.sum(axis=1) > 12
-        found = b.histogram(rows.max(axis=1), mask=mask, to=tile(I32, (10,)))
-        (y + b.arange(10)).store(found)
+        histogram = b.histogram(rows.max(axis=1), mask=mask, to=tile(I32, (10,)))
+        (y + b.arange(10)).store(histogram)
     x = np.random.default_rng(1).integers(0, 9, 64).astype(np.int32)
     for warps in (1, 4):
         check(b.module(), 1, [x, np.zeros(10, np.int32)], num_warps=warps)

@@ -71,20 +71,20 @@ def test_code_that_is_entered_as_usual_is_the_same():
 
 
 @pytest.mark.parametrize(
-    "across",
+    "skipped",
     [
         ("\t@%p1 bra \t$L_1;", "\tadd.s32 \t%r1, %r1, 1;", "$L_1:"),
         ("$L_1:", "\tadd.s32 \t%r1, %r1, 1;", STORE, "\tmov.b32 \t%r2, %r1;", "\t@%p1 bra \t$L_1;"),
         (STORE, "\t{ // callseq 0, 0", "\tadd.s32 \t%r1, %r1, 1;", "\t} // callseq 0"),
     ],
 )
-def test_nothing_enters_what_a_branch_leads_across_or_braces_hold(across):
-    ptx = written(*across, STORE, "\tadd.s32 \t%r3, %r3, 1;")
+def test_nothing_enters_what_a_branch_skips_or_braces_enclose(skipped):
+    ptx = written(*skipped, STORE, "\tadd.s32 \t%r3, %r3, 1;")
     assert before(ptx)
     assert not {"\tadd.s32 \t%r1, %r1, 1;", "\tmov.b32 \t%r2, %r1;"} & set(before(ptx))
 
 
-def test_entrances_are_as_far_apart_as_is_said(monkeypatch):
+def test_entrances_are_as_distant_as_requested(monkeypatch):
     monkeypatch.setattr(ptxas_entry_points, "_LEAST_DISTANCE", 3)
     assert len(before(written(*[STORE, "\tadd.s32 \t%r1, %r1, 1;"] * 10))) == 3
 
@@ -122,7 +122,7 @@ def test_loads_into_what_they_fall_back_to_and_from_elsewhere_stay(load):
 
 
 @pytest.mark.parametrize("word", ["brx.idx %r1, $table;", "wgmma.fence.sync.aligned;"])
-def test_tables_of_branches_and_products_in_flight_keep_a_kernel_whole(word):
+def test_tables_of_branches_and_dots_in_flight_keep_a_kernel_whole(word):
     ptx = PTX.replace("BODY", f"{LOAD}\n\t{word}")
     assert break_dominator_chains(ptx) == ptx
 

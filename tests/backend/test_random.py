@@ -7,7 +7,7 @@ from tileir.builder import I32, Builder, arg, pointer
 
 
 def test_a_round_of_philox_multiplies_once_per_word():
-    """Both halves of a product come from one multiplication, and rounds on words that are known to
+    """Both halves of a result come from one multiplication, and rounds on words that are known to
     be zero from none: 10 rounds of 2, without the first of a zero, that of a key, which all
     elements share, and the last word, which is not read."""
     b = Builder()

@@ -94,7 +94,7 @@ def expected(numbers: Any, taking: Any, combiner: Combiner, axis: int) -> Any:
 
 @pytest.mark.parametrize("count", few_or_all(60, 1500))
 def test_reductions_of_generated_layouts(count: int) -> None:
-    across = 0
+    through_shared = 0
     for seed in range(count):
         choose = random.Random(seed)
         it, axis = drawn_layout(choose), choose.randrange(2)
@@ -116,6 +116,6 @@ def test_reductions_of_generated_layouts(count: int) -> None:
         if predicate is not None:
             lowering.values[predicate] = values_of(it, taking, True)
         (result,) = reduce_tile(lowering, op)
-        across += reduction_bytes(op) > 0
+        through_shared += reduction_bytes(op) > 0
         check(it.slice(axis), result, expected(numbers, taking, combiner, axis))
-    assert across > count // 5
+    assert through_shared > count // 5

@@ -77,8 +77,8 @@ def program(shape: tuple[int, ...], axis: int, combiner: str, predicate: str, wa
     stores = ""
     for n, name in enumerate(("r", "s") if pair else ("r",)):
         whole = f"reshape {element}{out} %{name}" if rest else f"splat {element}{out} %{name}"
-        given = f"  %flat{n} = {whole}\n"
-        stores += f"""{given}  %ys{n} = splat {element}*{out} %y
+        flat_lines = f"  %flat{n} = {whole}\n"
+        stores += f"""{flat_lines}  %ys{n} = splat {element}*{out} %y
   %o{n} = add i32{out} %j, {n * left}
   %q{n} = getelementptr {element}*{out} %ys{n}, %o{n}
   {"@%h " if predicate == "scalar" else ""}store %q{n}, %flat{n}
@@ -159,8 +159,8 @@ REDUCED = {
 
 @pytest.mark.parametrize("combiner", REDUCED)
 def test_what_warps_exchange_is_read_where_it_is_stored(combiner: str) -> None:
-    """One round through shared memory, in which no two lanes meet in a bank and threads join the
-    partial results of one element, not of the four that they load."""
+    """One exchange through shared memory, in which no two lanes conflict in a bank and threads join
+    the partial results of one element, not of the four that they load."""
     text = COLUMNS.replace("REDUCE", REDUCED[combiner])
     module = parse(f"tir 1.0\n{LARGEST}\n{text}")
     assert "convert_layout" not in str(compile_module(module, target="sm_90a").tir_at("barriers"))
@@ -258,7 +258,7 @@ def test_other_reductions_are_by_shuffles(
 @pytest.mark.parametrize("combiner", ["add", "smin", "umax", "xor"])
 @pytest.mark.parametrize("columns", [16, 64, 512])
 @pytest.mark.parametrize("element", ["i8", "i16", "i32", "i64"])
-def test_rows_are_reduced_apart(element: str, columns: int, combiner: str) -> None:
+def test_rows_are_reduced_separately(element: str, columns: int, combiner: str) -> None:
     module = parse(along_rows(element, columns, combiner))
     kind = np.dtype(element.replace("i", "int"))
     x = np.random.default_rng(columns).integers(-100, 100, 8 * columns).astype(kind)

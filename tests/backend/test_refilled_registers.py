@@ -31,13 +31,13 @@ def matmul(
 ) -> Any:  # fmt: skip
     """A times B, of which `narrow` ones are of int8; with `added`, the columns of B are added to
     all rows of the result, after the dot of each step. With `direct`, the dot takes int8."""
-    sums = I32 if direct else F32
+    acc = I32 if direct else F32
     b = Builder()
     kinds = {name: I8 if name in narrow else F16 for name in "ab"}
-    given = {name: arg(pointer(kind), aligned=16) for name, kind in kinds.items()}
-    with b.kernel("k", **given, c=arg(pointer(sums), noalias=True), n=arg(I32)) as (x, y, z, n):
+    parameters = {name: arg(pointer(kind), aligned=16) for name, kind in kinds.items()}
+    with b.kernel("k", **parameters, c=arg(pointer(acc), noalias=True), n=arg(I32)) as (x, y, z, n):
         rows, steps = b.arange(size), b.arange(depth)
-        total = b.var(b.full((size, size), 0, sums))
+        total = b.var(b.full((size, size), 0, acc))
         with b.for_(0, n, stages=stages) as i:
             along = steps + i * depth
             left = (x + (rows[:, None] * (n * depth) + along[None, :])).load()
@@ -48,7 +48,7 @@ def matmul(
             ]
             total.set(b.dot(*operands, total.get()))
             if added:
-                columns = right.to(sums).sum(axis=0)
+                columns = right.to(acc).sum(axis=0)
                 total.set(total.get() + columns.reshape(1, size).broadcast_to(size, size))
         (z + (rows[:, None] * size + rows[None, :])).store(total.get())
     return b.module()
@@ -108,12 +108,12 @@ def test_threads_agree(form: dict[str, Any], stages: int, n: int) -> None:
     np.testing.assert_array_equal(*results)
 
 
-def split_matmul(*, late: bool = False) -> Any:
+def split_matmul(*, converted: bool = False) -> Any:
     """A times B, of int8, as the sum of A (B / 4 * 4) and A (B % 4) and (A + A) (B % 4); with
     `late`, the last operand B is computed of the first result."""
     b = Builder()
-    given = {name: arg(pointer(I8), aligned=16) for name in "ab"}
-    with b.kernel("k", **given, c=arg(pointer(F32), noalias=True), n=arg(I32)) as (x, y, z, n):
+    parameters = {name: arg(pointer(I8), aligned=16) for name in "ab"}
+    with b.kernel("k", **parameters, c=arg(pointer(F32), noalias=True), n=arg(I32)) as (x, y, z, n):
         rows, steps = b.arange(SIZE), b.arange(SIZE)
         total = b.var(b.full((SIZE, SIZE), 0.0, F32))
         with b.for_(0, n, stages=3) as i:
@@ -124,16 +124,16 @@ def split_matmul(*, late: bool = False) -> Any:
             high, low = (right - low).to(F16), low.to(F16)
             first = b.dot(left, high, total.get())
             second = b.dot(left, low, first)
-            third = first.to(F16) if late else low
+            third = first.to(F16) if converted else low
             total.set(b.dot(left + left, third, second))
         (z + (rows[:, None] * SIZE + rows[None, :])).store(total.get())
     return b.module()
 
 
-@pytest.mark.parametrize("late", [False, True])
+@pytest.mark.parametrize("converted", [False, True])
 @pytest.mark.parametrize("n", [0, 1, 3])
-def test_operands_are_stored_together(late: bool, n: int) -> None:
-    module, results = split_matmul(late=late), list[Any]()
+def test_operands_are_stored_together(converted: bool, n: int) -> None:
+    module, results = split_matmul(converted=converted), list[Any]()
     random = np.random.default_rng(n)
     a, b = (random.integers(0, 2, x).astype(np.int8) for x in ((SIZE, SIZE * n), (SIZE * n, SIZE)))
     simulated = {"num_warps": 4, "target": "sm_90a"}
@@ -145,15 +145,15 @@ def test_operands_are_stored_together(late: bool, n: int) -> None:
 
 
 @pytest.mark.usefixtures("refilling")
-@pytest.mark.parametrize(("late", "stores"), [(False, 2), (True, 3)])
-def test_one_fence_serves_operands_that_are_there(late: bool, stores: int) -> None:
-    module = compile_kernel(split_matmul(late=late), "sm_90a", OPTIONS).tir_at("barriers")
+@pytest.mark.parametrize(("converted", "stores"), [(False, 2), (True, 3)])
+def test_one_fence_serves_operands_that_are_there(converted: bool, stores: int) -> None:
+    module = compile_kernel(split_matmul(converted=converted), "sm_90a", OPTIONS).tir_at("barriers")
     function = module.functions["k"]
     block = next(
         b for b in function.blocks.values() if any(op.mnemonic == "gpu.wgmma" for op in b.ops)
     )
     names = [op.mnemonic for op in block.ops]
     assert names.count("gpu.wgmma") == 3 and names.count("gpu.local_store") == stores
-    if not late:
+    if not converted:
         assert names.count("gpu.async_fence") == 1 and names.count("gpu.barrier") == 2
         assert stages_of(split_matmul()) == {"i8": 2}

@@ -125,28 +125,28 @@ def test_queries_are_stored_where_registers_would_limit_the_blocks(size: int, bu
 def test_results_stay_as_they_are(n: int, warps: int, stages: int) -> None:
     random = np.random.default_rng(n)
     shapes = [(ROWS, SIZE), (n, SIZE, SIZE), (n, SIZE, SIZE)]
-    given = [random.integers(-1, 2, shape).astype(np.float16) for shape in shapes]
+    inputs = [random.integers(-1, 2, shape).astype(np.float16) for shape in shapes]
     scales = random.integers(1, 3, n).astype(np.float32)
     module = attention(stages)
-    expected, found, threads = np.full((3, ROWS, SIZE), np.nan, np.float32)
-    tileir.interpret(module, "f", (1,), [*given, scales, expected, n])
+    expected, actual, threads = np.full((3, ROWS, SIZE), np.nan, np.float32)
+    tileir.interpret(module, "f", (1,), [*inputs, scales, expected, n])
     changed = pipelined(module, warps, "sm_80").stages["pipelined"]
-    tileir.interpret(changed, "f", (1,), [*given, scales, found, n])
-    np.testing.assert_array_equal(found, expected)
+    tileir.interpret(changed, "f", (1,), [*inputs, scales, actual, n])
+    np.testing.assert_array_equal(actual, expected)
     options: dict[str, Any] = {"num_warps": warps, "target": "sm_80"}
-    SimtExecutor().launch(module, "f", (1,), [*given, scales, threads, n], **options)
+    SimtExecutor().launch(module, "f", (1,), [*inputs, scales, threads, n], **options)
     np.testing.assert_array_equal(threads, expected)
 
 
 def test_threads_agree_where_queries_are_stored() -> None:
     random, size, n = np.random.default_rng(0), 128, 2
     shapes = [(ROWS, size), (n, size, size), (n, size, size)]
-    given = [random.integers(-1, 2, shape).astype(np.float16) for shape in shapes]
+    inputs = [random.integers(-1, 2, shape).astype(np.float16) for shape in shapes]
     module, scales = attention(size=size), np.ones(n, np.float32)
     expected, threads = np.full((2, ROWS, size), np.nan, np.float32)
-    tileir.interpret(module, "f", (1,), [*given, scales, expected, n])
+    tileir.interpret(module, "f", (1,), [*inputs, scales, expected, n])
     options: dict[str, Any] = {"num_warps": 4, "target": "sm_90"}
-    SimtExecutor().launch(module, "f", (1,), [*given, scales, threads, n], **options)
+    SimtExecutor().launch(module, "f", (1,), [*inputs, scales, threads, n], **options)
     np.testing.assert_array_equal(threads, expected)
 
 
@@ -170,10 +170,10 @@ def test_warpgroups_have_a_stage_less_for_a_block_more(size: int, stages: int, d
 def test_results_of_warpgroups_with_a_stage_less(n: int) -> None:
     random, size = np.random.default_rng(n), 128
     shapes = [(64, size), (n, 64, size), (n, 64, size)]
-    given = [random.integers(-1, 2, shape).astype(np.float16) for shape in shapes]
+    inputs = [random.integers(-1, 2, shape).astype(np.float16) for shape in shapes]
     module, scales = attention(size=size, keys=64, rows=64), np.ones(n, np.float32)
     expected, threads = np.full((2, 64, size), np.nan, np.float32)
-    tileir.interpret(module, "f", (1,), [*given, scales, expected, n])
+    tileir.interpret(module, "f", (1,), [*inputs, scales, expected, n])
     options: dict[str, Any] = {"num_warps": 4, "target": "sm_90a", "warp_specialize": False}
-    SimtExecutor().launch(module, "f", (1,), [*given, scales, threads, n], **options)
+    SimtExecutor().launch(module, "f", (1,), [*inputs, scales, threads, n], **options)
     np.testing.assert_array_equal(threads, expected)

@@ -41,9 +41,9 @@ def load(scoreboard=0, width=6, into=8, address=2):
     return struct.pack("<2Q", 0x981 | into << 16 | address << 24, width << 9 | scoreboard << 46)
 
 
-def wide(into, factor, base=4):
-    """IMAD.WIDE: the registers `into` and the next are an address, `base` + `factor` * constant."""
-    return struct.pack("<2Q", 0x825 | 7 << 12 | into << 16 | factor << 24, base)
+def wide(into, multiplier, base=4):
+    """IMAD.WIDE: the registers `into` and the next are `base` + `multiplier` * constant."""
+    return struct.pack("<2Q", 0x825 | 7 << 12 | into << 16 | multiplier << 24, base)
 
 
 def use(scoreboard=0):
@@ -132,7 +132,7 @@ def test_loads_whose_addresses_are_loaded_are_never_in_flight_together(text, ind
         (32, 16, 0, None),  # as many threads as a multiprocessor has
         (40, 4, 0, None),  # sixteen in place of twelve gain little
         (44, 2, 0, None),  # neither do more than twenty
-        (69, 16, 150 << 10, None),  # shared memory has room for one block
+        (69, 16, 150 << 10, None),  # shared memory fits one block
         (62, 1, 0, None),  # as many blocks as a multiprocessor has
     ],
 )
@@ -268,22 +268,22 @@ def test_a_kernel_is_generated_again_in_program_order(monkeypatch):
         at = b.arange(1024)
         value = (x + at).load()
         (y + b.program_id()).store((value * value + value.exp2()).sum())
-    found = compile_kernel(b.module(), "sm_90", Options(num_warps=1))
-    assert found.is_reordered and found.generate is not None
-    llvm, ptx, reordered = found.generate(CodeVariant.PROGRAM_ORDER)
-    assert not reordered and set(llvm.splitlines()) > set(found.llvm.splitlines()), "all addresses"
-    assert llvm != found.llvm and ptx != found.ptx
-    given: list[str] = []
+    kernel = compile_kernel(b.module(), "sm_90", Options(num_warps=1))
+    assert kernel.is_reordered and kernel.generate is not None
+    llvm, ptx, reordered = kernel.generate(CodeVariant.PROGRAM_ORDER)
+    assert not reordered and set(llvm.splitlines()) > set(kernel.llvm.splitlines()), "all addresses"
+    assert llvm != kernel.llvm and ptx != kernel.ptx
+    texts: list[str] = []
     own = CompiledKernel._assembled_from
     monkeypatch.setattr(
-        CompiledKernel, "_assembled_from", lambda self, text: given.append(text) or own(self, text)
+        CompiledKernel, "_assembled_from", lambda self, text: texts.append(text) or own(self, text)
     )
     monkeypatch.setattr(RegisterChoice, "best", lambda self, ptx, code, assemble: code)
     tried = lambda self, variant, code: variant is CodeVariant.PROGRAM_ORDER  # noqa: E731
     monkeypatch.setattr(RegisterChoice, "may_gain", tried)
     monkeypatch.setattr(RegisterChoice, "better", lambda self, code, other: other)
-    code_of_other = found.machine_code
-    assert given == [found.ptx, ptx] and code_of_other.cubin == own(found, ptx).cubin
+    code_of_other = kernel.machine_code
+    assert texts == [kernel.ptx, ptx] and code_of_other.cubin == own(kernel, ptx).cubin
 
 
 def test_kernels_of_which_a_schedule_may_let_more_blocks_be_resident():
@@ -368,16 +368,16 @@ def gradients(block: int) -> Module:
 @pytest.mark.parametrize("spills", [0, 8])
 @pytest.mark.parametrize("fewer", [True, False])
 def test_a_kernel_is_generated_again_by_the_scheduler(spills, fewer, monkeypatch):
-    found = compile_kernel(gradients(4096), "sm_90a", Options(num_warps=4))
-    assert found.generate is not None
-    _, ptx, _ = found.generate(CodeVariant.SCHEDULED)
-    assert ptx != found.ptx
-    given: list[str] = []
+    kernel = compile_kernel(gradients(4096), "sm_90a", Options(num_warps=4))
+    assert kernel.generate is not None
+    _, ptx, _ = kernel.generate(CodeVariant.SCHEDULED)
+    assert ptx != kernel.ptx
+    texts: list[str] = []
     own = CompiledKernel._assembled_from
 
     def assembled(self, text):
-        given.append(text)
-        return attrs.evolve(own(self, text), spills=0 if len(given) > 1 else spills)
+        texts.append(text)
+        return attrs.evolve(own(self, text), spills=0 if len(texts) > 1 else spills)
 
     monkeypatch.setattr(CompiledKernel, "_assembled_from", assembled)
     monkeypatch.setattr(RegisterChoice, "best", lambda self, ptx, code, assemble: code)
@@ -385,23 +385,23 @@ def test_a_kernel_is_generated_again_by_the_scheduler(spills, fewer, monkeypatch
     tried = lambda self, variant, code: variant is CodeVariant.SCHEDULED  # noqa: E731
     monkeypatch.setattr(RegisterChoice, "may_gain", tried)
     monkeypatch.setattr(RegisterChoice, "better", lambda self, code, other: other)
-    cubin = found.machine_code.cubin
-    again = fewer or not spills
-    assert given == [found.ptx, *([ptx] if again else [])]
-    assert (cubin == own(found, ptx).cubin) is again
+    cubin = kernel.machine_code.cubin
+    reassembled = fewer or not spills
+    assert texts == [kernel.ptx, *([ptx] if reassembled else [])]
+    assert (cubin == own(kernel, ptx).cubin) is reassembled
 
 
 def test_ptx_with_clearly_fewer_registers_alive():
     line, read = "\tadd.s32 \t%r{}, %r1, 1;\n", "\tst.global.b32 \t[%rd1], %r{};\n"
-    early = "".join(line.format(n) for n in range(2, 12)) + "".join(map(read.format, range(2, 12)))
-    late = "".join(line.format(n) + read.format(n) for n in range(2, 12))
+    many = "".join(line.format(n) for n in range(2, 12)) + "".join(map(read.format, range(2, 12)))
+    few = "".join(line.format(n) + read.format(n) for n in range(2, 12))
     choice = RegisterChoice(MACHINE, 4, 0, alone=False)
     scheduled, unreduced = CodeVariant.SCHEDULED, CodeVariant.UNREDUCED
     for variant in (scheduled, unreduced):
-        assert choice.may_spill_less(early, late, variant)
-        assert not choice.may_spill_less(late, early, variant)
-    assert not choice.may_spill_less(early, early, scheduled)
-    assert choice.may_spill_less(early, early, unreduced)
+        assert choice.may_spill_less(many, few, variant)
+        assert not choice.may_spill_less(few, many, variant)
+    assert not choice.may_spill_less(many, many, scheduled)
+    assert choice.may_spill_less(many, many, unreduced)
 
 
 @pytest.mark.skipif(ptxas() is None, reason="no ptxas")
@@ -410,17 +410,17 @@ def test_long_kernels_are_assembled_again_if_they_spill(spills, monkeypatch):
     b = Builder()
     with b.kernel("k", x=pointer(F32)) as (x,):
         x.store(1.0)
-    found = compile_kernel(b.module(), "sm_90", Options(num_warps=1))
+    kernel = compile_kernel(b.module(), "sm_90", Options(num_warps=1))
     monkeypatch.setattr(compiled_kernel, "_LONG", 0)
-    given: list[str] = []
+    texts: list[str] = []
 
     def assembled(self, text):
-        given.append(text)
+        texts.append(text)
         return code(64, 8, spills=0 if ".minnctapersm" in text else spills)
 
     monkeypatch.setattr(CompiledKernel, "_assembled_from", assembled)
-    assert found.machine_code.spills == 0
-    assert len(given) == (2 if spills else 1)
+    assert kernel.machine_code.spills == 0
+    assert len(texts) == (2 if spills else 1)
 
 
 @pytest.mark.skipif(ptxas() is None, reason="no ptxas")
@@ -467,9 +467,9 @@ def test_the_model_explains_what_was_measured():
 
     best = error(MACHINE.hidden, MACHINE.exposed)
     assert best < 0.94 * error(0.0, 0.0)
-    for factor in (0.0, 0.5, 2.0):
-        assert best < error(factor * MACHINE.hidden, MACHINE.exposed)
-        assert best < error(MACHINE.hidden, factor * MACHINE.exposed)
+    for scale in (0.0, 0.5, 2.0):
+        assert best < error(scale * MACHINE.hidden, MACHINE.exposed)
+        assert best < error(MACHINE.hidden, scale * MACHINE.exposed)
 
 
 def kernel(divided):
@@ -488,8 +488,8 @@ def kernel(divided):
 
 @pytest.mark.parametrize("divided", [False, True])
 def test_instances_that_divide_a_loop(divided):
-    found = compile_kernel(kernel(divided), "sm_90", Options(num_warps=4))
-    assert divides_its_loops(found.stages["barriers"].functions["k"]) == divided
+    result = compile_kernel(kernel(divided), "sm_90", Options(num_warps=4))
+    assert divides_its_loops(result.stages["barriers"].functions["k"]) == divided
 
 
 def decayed(stored=True, columns=8192):
@@ -540,10 +540,10 @@ class Assembling(CompiledKernel):
 @pytest.mark.parametrize(("divided", "registers"), [(False, 32), (True, 36)])
 def test_a_kernel_is_assembled_with_the_best_bound(divided, registers):
     compiled = compile_kernel(kernel(divided), "sm_90", Options(num_warps=16))
-    again = Assembling(
+    second = Assembling(
         compiled.stages, compiled.llvm, compiled.ptx, compiled.plan, recompile=compile_kernel
     )
-    assert again.machine_code.registers == registers
+    assert second.machine_code.registers == registers
 
 
 def maximum():
@@ -625,6 +625,6 @@ entry:
 @pytest.mark.skipif(ptxas() is None, reason="only ptxas keeps bounds")
 def test_sines_of_eight_elements_leave_registers_for_twelve_blocks() -> None:
     """Each branch reduces two large arguments: four took 56 registers."""
-    found = compile_kernel(parse(SINES), "sm_90a", Options(num_warps=4)).metadata
-    assert found.spills == 0
-    assert found.registers <= 40
+    metadata = compile_kernel(parse(SINES), "sm_90a", Options(num_warps=4)).metadata
+    assert metadata.spills == 0
+    assert metadata.registers <= 40

@@ -1,4 +1,4 @@
-"""Registers of pipelined products: limits that are chosen, and positions computed again."""
+"""Registers of pipelined matmuls: limits that are chosen, and positions computed again."""
 
 import re
 
@@ -22,12 +22,12 @@ BLOCK = (128, 128, 32)
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["sm_80", "sm_90"])
 @pytest.mark.parametrize("element", [F16, BF16])
-def test_128_by_128_on_4_warps_leaves_room_for_a_third_block(element, name):
-    found = compile_kernel(
+def test_128_by_128_on_4_warps_leaves_registers_for_a_third_block(element, name):
+    kernel = compile_kernel(
         matmul(element, F32, BLOCK, multiple=16), name, Options(num_warps=4, num_stages=3)
     )
-    assert found.metadata.registers <= 167
-    assert found.metadata.spills == 0
+    assert kernel.metadata.registers <= 167
+    assert kernel.metadata.spills == 0
     ahead = Options(num_warps=4, num_stages=3, prefetch_operands=True)
     assert (
         compile_kernel(matmul(element, F32, BLOCK, multiple=16), name, ahead).metadata.registers
@@ -58,8 +58,8 @@ def test_no_limit_where_no_more_blocks_fit(columns, warps, stages):
     assert ".maxnreg" not in compile_kernel(module, "sm_90", Options(warps, num_stages=stages)).ptx
 
 
-def test_two_blocks_have_room_for_their_slots():
-    """Two slots of 48 KiB, not three; as many as are asked for."""
+def test_two_blocks_have_shared_memory_for_their_stages():
+    """Two stages of 48 KiB, not three; as many as are asked for."""
     module, machine = matmul(F16, F32, (128, 256, 64), multiple=16), target("sm_90")
     few, many = (
         run_pipeline(module, machine, Options(num_warps=8, num_stages=stages), None).memory.size
@@ -70,12 +70,12 @@ def test_two_blocks_have_room_for_their_slots():
 
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("warps", [1, 4, 8, 16])
-def test_small_products_have_no_limit(warps):
+def test_small_matmuls_have_no_limit(warps):
     """Other values take the registers there, and the assembler refuses fewer than it needs."""
     for name in ("sm_80", "sm_90"):
-        found = compile_kernel(matmul(F16, F32, (16, 16, 16), multiple=16), name,
+        kernel = compile_kernel(matmul(F16, F32, (16, 16, 16), multiple=16), name,
                                Options(num_warps=warps))  # fmt: skip
-        assert ".maxnreg" not in found.ptx and found.metadata.spills == 0
+        assert ".maxnreg" not in kernel.ptx and kernel.metadata.spills == 0
 
 
 def test_a_limit_that_a_target_cannot_keep_is_refused():
@@ -87,22 +87,22 @@ def test_a_limit_that_a_target_cannot_keep_is_refused():
 
 @pytest.mark.slow
 def test_a_limit_that_spills_goes():
-    found = compile_kernel(
+    kernel = compile_kernel(
         matmul(F16, F32, BLOCK, multiple=16), "sm_90", Options(num_warps=4, num_stages=3)
     )
-    tighter = found.ptx.replace(".maxnreg 167", ".maxnreg 128")
-    assert tighter != found.ptx
-    changed = attrs.evolve(found, ptx=tighter, limited=True)
+    tighter = kernel.ptx.replace(".maxnreg 167", ".maxnreg 128")
+    assert tighter != kernel.ptx
+    changed = attrs.evolve(kernel, ptx=tighter, limited=True)
     assert changed.metadata.registers > 128
     assert changed.metadata.spills == 0
 
 
 @pytest.mark.slow
 def test_the_index_of_a_thread_is_read_in_the_loop_and_after_it():
-    found = compile_kernel(
+    kernel = compile_kernel(
         matmul(F16, F32, BLOCK, multiple=16), "sm_90", Options(num_warps=4, num_stages=3)
     )
-    assert len(re.findall(r"mov.u32 t, %tid.x", found.llvm)) == 2
+    assert len(re.findall(r"mov.u32 t, %tid.x", kernel.llvm)) == 2
     free = compile_kernel(
         matmul(F16, F32, BLOCK, multiple=16), "sm_90", Options(num_warps=4, prefetch_operands=True)
     )
@@ -111,9 +111,9 @@ def test_the_index_of_a_thread_is_read_in_the_loop_and_after_it():
 
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("k", [32, 80, 16])
-def test_positions_computed_again_mean_the_same(k):
+def test_positions_that_are_recomputed_mean_the_same(k):
     module = matmul(F16, F32, BLOCK, multiple=16)
-    given = arrays(F16, F32, 144, 96, k, False)
-    expected = run(tileir.interpret, module, (2, 1), given)
-    found = run(SimtExecutor().launch, module, (2, 1), given, num_warps=4, num_stages=3)
-    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-3)
+    inputs = arrays(F16, F32, 144, 96, k, False)
+    expected = run(tileir.interpret, module, (2, 1), inputs)
+    result = run(SimtExecutor().launch, module, (2, 1), inputs, num_warps=4, num_stages=3)
+    np.testing.assert_allclose(result, expected, rtol=1e-4, atol=1e-3)

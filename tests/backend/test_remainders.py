@@ -46,8 +46,8 @@ def test_what_a_quotient_leaves_is_the_remainder(division, formed):
     for product in ("%q, %b", "%b, %q"):
         module = module_of(*remainder(division, product=product))
         function = form_remainders(module.kernel())
-        found = [op.mnemonic for op in function.ops if op.mnemonic in ("srem", "urem")]
-        assert found == ([formed] if formed else [])
+        mnemonics = [op.mnemonic for op in function.ops if op.mnemonic in ("srem", "urem")]
+        assert mnemonics == ([formed] if formed else [])
         random = np.random.default_rng(1)
         x = random.integers(-(2**31), 2**31, 64, dtype=np.int64).astype(np.int32)
         y = np.where(np.arange(64) % 2, random.integers(-9, 0, 64), x // 3 + 1).astype(np.int32)

@@ -35,9 +35,9 @@ PLAIN: dict[str, Any] = {
 
 def remarks(changed: Mapping[str, Any] = {}, **options: Any) -> list[tuple[str, int, str]]:
     module = textual.parse(COPY.format(**{**PLAIN, **changed}), "copy.tir")
-    found = compile_kernel(module, "sm_80", options).remarks
-    assert all(r.severity is Severity.REMARK and r.location for r in found)
-    return [(r.code, r.location.line, r.message) for r in found if r.location]
+    remarks = compile_kernel(module, "sm_80", options).remarks
+    assert all(r.severity is Severity.REMARK and r.location for r in remarks)
+    return [(r.code, r.location.line, r.message) for r in remarks if r.location]
 
 
 def load(changed: Mapping[str, Any]) -> list[str]:
@@ -46,9 +46,9 @@ def load(changed: Mapping[str, Any]) -> list[str]:
 
 def test_wide_accesses_say_how_wide():
     wide = "4 elements (16 bytes) at a time"
-    found = remarks()
-    assert ("TIR0755", 12, f"load: {wide}") in found
-    assert ("TIR0755", 13, f"store: {wide}") in found
+    emitted = remarks()
+    assert ("TIR0755", 12, f"load: {wide}") in emitted
+    assert ("TIR0755", 13, f"store: {wide}") in emitted
 
 
 @pytest.mark.parametrize(
@@ -66,8 +66,8 @@ def test_narrow_accesses_say_why(changed: dict[str, Any], why: str):
 
 
 def test_small_tiles_have_nothing_to_access_at_once():
-    found = remarks({"size": 128}, num_warps=4)
-    assert ("TIR0755", 12, "load: element by element, as a thread owns 1 neighbour only") in found
+    emitted = remarks({"size": 128}, num_warps=4)
+    assert ("TIR0755", 12, "load: element by element, as a thread owns 1 neighbour only") in emitted
 
 
 def test_a_mask_that_nothing_is_known_of_has_two_paths():
@@ -83,29 +83,29 @@ def test_a_mask_without_a_last_lane_is_remarked_by_the_pass():
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
         ({}, "4 warps per block, chosen from its largest tile"),
         ({"num_warps": 1}, "1 warp per block, as the options say"),
     ],
 )
-def test_warps(options: dict[str, int], said: str):
-    assert ("TIR0757", 2, said) in remarks(**options)
+def test_warps(options: dict[str, int], message: str):
+    assert ("TIR0757", 2, message) in remarks(**options)
 
 
 def test_what_is_cut_is_remarked():
-    found = [text for code, _, text in remarks({"size": 1 << 16}) if code == "TIR0751"]
-    assert found == ["store of 65536 elements is a loop along dimension 0"]
+    texts = [text for code, _, text in remarks({"size": 1 << 16}) if code == "TIR0751"]
+    assert texts == ["store of 65536 elements is a loop along dimension 0"]
 
 
 def test_pipelined_loads_and_their_stages():
     text = (Path(__file__).parents[2] / "examples/matmul.tir").read_text("utf-8")
     module = textual.parse(text, "matmul.tir")
-    found = compile_kernel(module, "sm_80", {"num_warps": 4, "num_stages": 3}).remarks
-    copied = [r.message for r in found if r.code == "TIR0756"]
+    remarks = compile_kernel(module, "sm_80", {"num_warps": 4, "num_stages": 3}).remarks
+    copied = [r.message for r in remarks if r.code == "TIR0756"]
     assert len(copied) == 2
     assert all(m.endswith("copied 2 iterations ahead, 3 stages") for m in copied)
-    assert not any(r.code == "TIR0653" for r in found)
+    assert not any(r.code == "TIR0653" for r in remarks)
 
 
 def test_the_commands_print_them_with_their_lines(tmp_path, capsys):
@@ -146,8 +146,8 @@ IDLE = "384 of 512 threads duplicate elements of others: 4 warps would do"
 
 def test_threads_without_work_are_told_of():
     """Triton PTX 2023: kernels 230423_03b and 230424_01: 16 warps for tiles of 128."""
-    found = remarks({"size": 128}, num_warps=16)
-    assert [text for code, _, text in found if code == "TIR0754"] == [IDLE]
+    emitted = remarks({"size": 128}, num_warps=16)
+    assert [text for code, _, text in emitted if code == "TIR0754"] == [IDLE]
     assert all(code != "TIR0754" for code, _, _ in remarks({"size": 128}, num_warps=4))
 
 

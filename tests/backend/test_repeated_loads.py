@@ -19,7 +19,7 @@ from tileir.builder import F16, F32, I8, I32, Builder, arg, pointer
 N, K = 64, 64
 
 
-MOST_ROUNDS = 5
+MOST_ITERATIONS = 5
 
 
 def gptq_matmul(
@@ -32,16 +32,16 @@ def gptq_matmul(
     per = element.bits // bits
     elements = {"x": F16, "words": element, "scales": F16}
     kinds = {name: arg(pointer(e), aligned=16) for name, e in elements.items()}
-    with b.kernel("k", **kinds, out=arg(pointer(F32), aligned=16), rounds=arg(I32)) as (
-        x, words, scales, out, rounds,
+    with b.kernel("k", **kinds, out=arg(pointer(F32), aligned=16), iterations=arg(I32)) as (
+        x, words, scales, out, iterations,
     ):  # fmt: skip
         total = b.var(b.full((rows, N), 0.0, F32))
         k, n = b.arange(K), b.arange(N)
-        with b.for_(0, rounds, stages=3) as i:
+        with b.for_(0, iterations, stages=3) as i:
             left = (x + (b.arange(rows)[:, None] * K + k[None, :] + i * (rows * K))).load()
             if transposed:
-                across = n[None, :] * (MOST_ROUNDS * K // per)
-                places = (k // per)[:, None] + across + i * (K // per)
+                row_major = n[None, :] * (MOST_ITERATIONS * K // per)
+                places = (k // per)[:, None] + row_major + i * (K // per)
             else:
                 places = ((k + i * K) // per)[:, None] * N + n[None, :]
             if masked:
@@ -60,18 +60,18 @@ def gptq_matmul(
 
 
 def arguments(
-    rows: int, bits: int, rounds: int, element: Any = I32, *, transposed: bool = False
+    rows: int, bits: int, iterations: int, element: Any = I32, *, transposed: bool = False
 ) -> list[Any]:
-    random = np.random.default_rng(rounds)
+    random = np.random.default_rng(iterations)
     kind = {I32: np.int32, I8: np.int8}[element]
     limits = np.iinfo(kind)
-    packed = (MOST_ROUNDS if transposed else rounds) * K // (element.bits // bits)
+    packed = (MOST_ITERATIONS if transposed else iterations) * K // (element.bits // bits)
     return [
-        random.integers(-2, 3, (rounds, rows, K)).astype(np.float16),
+        random.integers(-2, 3, (iterations, rows, K)).astype(np.float16),
         random.integers(limits.min, limits.max, (packed, N), endpoint=True).astype(kind),
-        random.integers(1, 4, (rounds // 2 + 1, N)).astype(np.float16),
+        random.integers(1, 4, (iterations // 2 + 1, N)).astype(np.float16),
         np.zeros((rows, N), np.float32),
-        rounds,
+        iterations,
     ]
 
 
@@ -126,21 +126,21 @@ def test_weights_of_one_word_are_neighbours_for_wgmma() -> None:
 
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize(("masked", "transposed"), [(False, False), (True, False), (False, True)])
-@pytest.mark.parametrize("rounds", [1, 2, MOST_ROUNDS])
+@pytest.mark.parametrize("iterations", [1, 2, MOST_ITERATIONS])
 @pytest.mark.parametrize(("rows", "bits", "element", "warps"), [
     (16, 1, I32, 4), (16, 4, I32, 2), (32, 2, I8, 4), (64, 2, I32, 4), (64, 8, I32, 8),
     (64, 4, I8, 4),
 ])  # fmt: skip
 def test_packed_matmuls(
-    rows: int, bits: int, element: Any, warps: int, rounds: int, masked: bool, transposed: bool
+    rows: int, bits: int, element: Any, warps: int, iterations: int, masked: bool, transposed: bool
 ) -> None:
     module = gptq_matmul(rows, bits, masked=masked, element=element, transposed=transposed)
-    wanted, computed = (
-        arguments(rows, bits, rounds, element, transposed=transposed) for _ in range(2)
+    expected, computed = (
+        arguments(rows, bits, iterations, element, transposed=transposed) for _ in range(2)
     )
-    tileir.interpret(module, "k", (1,), wanted)
+    tileir.interpret(module, "k", (1,), expected)
     SimtExecutor().launch(module, "k", (1,), computed, target="sm_90a", **options(warps))
-    np.testing.assert_array_equal(computed[3], wanted[3])
+    np.testing.assert_array_equal(computed[3], expected[3])
 
 
 def test_a_join_of_a_value_with_itself_repeats_it() -> None:
@@ -148,12 +148,12 @@ def test_a_join_of_a_value_with_itself_repeats_it() -> None:
     b = Builder()
     elements = {"x": F16, "words": I32}
     kinds = {name: arg(pointer(e), aligned=16) for name, e in elements.items()}
-    with b.kernel("k", **kinds, out=arg(pointer(F32), aligned=16), rounds=arg(I32)) as (
-        x, words, out, rounds,
+    with b.kernel("k", **kinds, out=arg(pointer(F32), aligned=16), iterations=arg(I32)) as (
+        x, words, out, iterations,
     ):  # fmt: skip
         total = b.var(b.full((16, N), 0.0, F32))
         k, n = b.arange(K), b.arange(N)
-        with b.for_(0, rounds, stages=2) as i:
+        with b.for_(0, iterations, stages=2) as i:
             left = (x + (b.arange(16)[:, None] * K + k[None, :] + i * (16 * K))).load()
             word = (words + ((k + i * K)[:, None] * (N // 8) + b.arange(N // 8)[None, :])).load()
             for _ in range(3):
@@ -164,14 +164,14 @@ def test_a_join_of_a_value_with_itself_repeats_it() -> None:
     module = b.module()
     assert copied(module, 4) == [(16, K), (K, N // 8)]
     random, results = np.random.default_rng(0), []
-    given = [
+    inputs = [
         random.integers(-2, 3, (3, 16, K)).astype(np.float16),
         random.integers(-(2**31), 2**31, (3 * K, N // 8)).astype(np.int32),
     ]
     for launch, more in (
         (SimtExecutor().launch, {"target": "sm_90a", **options(4)}), (tileir.interpret, {}),
     ):  # fmt: skip
-        arrays = [*(a.copy() for a in given), np.zeros((16, N), np.float32), 3]
+        arrays = [*(a.copy() for a in inputs), np.zeros((16, N), np.float32), 3]
         launch(module, "k", (1,), arrays, **more)
         results.append(arrays[2])
     np.testing.assert_array_equal(*results)

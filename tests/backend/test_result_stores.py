@@ -15,7 +15,7 @@ from tileir.builder import F16, F32, I32, Builder, arg, pointer
 ROWS, SIZE = 16, 64
 
 
-def products(aligned: int) -> Any:
+def accumulated_dots(aligned: int) -> Any:
     """C, which is `aligned`, = the sum over i of Q B[i]."""
     b = Builder()
     kinds = {name: arg(pointer(F16), aligned=16) for name in "qb"}
@@ -32,7 +32,7 @@ def products(aligned: int) -> Any:
 @pytest.mark.parametrize("aligned", [16, 4])
 def test_loads_stay_wide(aligned: int) -> None:
     """Elements of C at multiples of 4 bytes are stored one by one. Q is loaded 16 bytes at once."""
-    done = run_pipeline(products(aligned), target("sm_80"), Options(num_warps=4), None)
+    done = run_pipeline(accumulated_dots(aligned), target("sm_80"), Options(num_warps=4), None)
     ops = done.stages["layouts"].functions[done.kernel].ops
     tiles: list[Any] = [op.inputs[0].type for op in ops if op.mnemonic == "load"]
     (pointers,) = (tile for tile in tiles if tile.shape == (ROWS, SIZE))

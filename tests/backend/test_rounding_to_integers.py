@@ -10,7 +10,7 @@ import pytest
 from tileir import textual
 from tileir.backend import compile as compile_kernel
 
-ROUND = """tir 1.0
+TO_INTEGER = """tir 1.0
 define kernel void @k({e}* %x, {to}* %y) {{
 entry:
   %v = load {e} %x
@@ -25,12 +25,12 @@ def arithmetic(element: str, to: str = "", function: str = "fround") -> list[str
     """The instructions of a kernel that rounds a number, and converts it to `to`."""
     convert = f"  %i = fptosi {to} %r\n" if to else ""
     stored = "%i" if to else "%r"
-    text = ROUND.format(
+    text = TO_INTEGER.format(
         e=element, to=to or element, function=function, convert=convert, stored=stored
     )
     ptx = compile_kernel(textual.parse(text), "sm_90").ptx
-    found = re.findall(r"\t((?:copysign|add|cvt|setp|selp|and|or|abs|fma)\.\S+)", ptx)
-    return found[1:]  # the first one compares the number of the thread with 0
+    matches = re.findall(r"\t((?:copysign|add|cvt|setp|selp|and|or|abs|fma)\.\S+)", ptx)
+    return matches[1:]  # the first one compares the number of the thread with 0
 
 
 @pytest.mark.parametrize("bits", [32, 64])

@@ -28,12 +28,12 @@ def sum_of_squares(fast: str) -> Module:
 
 def test_a_sum_uses_fused_multiply_adds_where_its_multiplications_permit_it() -> None:
     """A thread adds 16 squares in chains of 4, each of which begins with a multiplication."""
-    fused, apart = (
+    fused, unfused = (
         compile_(sum_of_squares(fast), "sm_90a", {"num_warps": 1}).ptx
         for fast in ("contract", "none")
     )
     assert (fused.count("fma.rn.f32"), len(re.findall(r"mul\.(?:rn\.)?f32", fused))) == (12, 4)
-    assert (apart.count("fma.rn.f32"), len(re.findall(r"mul\.(?:rn\.)?f32", apart))) == (0, 16)
+    assert (unfused.count("fma.rn.f32"), len(re.findall(r"mul\.(?:rn\.)?f32", unfused))) == (0, 16)
 
 
 @pytest.mark.parametrize("on", ["simt", "cpu"])
@@ -92,8 +92,12 @@ def clamped(limit: float, other: float) -> Module:
 
 def test_a_clamp_to_both_signs_is_one_instruction() -> None:
     one, two, of_f16 = (
-        compile_(clamped(*given), target, {"num_warps": 1}).ptx
-        for given, target in (((448.0, 1), "sm_90a"), ((448.0, 0), "sm_90a"), ((448.0, 1), "sm_80"))
+        compile_(clamped(*arguments), target, {"num_warps": 1}).ptx
+        for arguments, target in (
+            ((448.0, 1), "sm_90a"),
+            ((448.0, 0), "sm_90a"),
+            ((448.0, 1), "sm_80"),
+        )
     )
     assert one.count("min.xorsign.abs.f32") == 16 and "min.f32" not in one
     assert "xorsign" not in two and "xorsign" not in of_f16

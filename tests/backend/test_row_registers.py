@@ -78,8 +78,8 @@ def test_the_same_numbers_come_out(warps, n):
 @pytest.mark.parametrize("level", ["first", "last"])
 def test_both_caches_are_told_which_lines_go_first(level):
     b = Builder()
-    given = arg(pointer(F32), aligned=16, noalias=True, readonly=True)
-    with b.kernel("k", x=given, y=arg(pointer(F32), aligned=16)) as (x, y):
+    parameter = arg(pointer(F32), aligned=16, noalias=True, readonly=True)
+    with b.kernel("k", x=parameter, y=arg(pointer(F32), aligned=16)) as (x, y):
         i = b.arange(512)
         (y + i).store((x + i).load(i < 500, eviction=level), eviction=level)
     ptx = compile_kernel(b.module(), "sm_90", {"num_warps": 4}).ptx

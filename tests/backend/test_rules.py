@@ -20,8 +20,8 @@ def both(text, *arguments, rtol=0.0, **options):
     copies = [a.copy() if isinstance(a, np.ndarray) else a for a in arguments]
     tileir.interpret(module, None, 1, list(arguments))
     SimtExecutor().launch(module, None, 1, copies, **options)
-    for wanted, found in zip(arguments, copies, strict=True):
-        np.testing.assert_allclose(found, wanted, rtol=rtol)
+    for expected, actual in zip(arguments, copies, strict=True):
+        np.testing.assert_allclose(actual, expected, rtol=rtol)
     return compile_kernel(module, "sm_80", options).ptx
 
 
@@ -52,8 +52,8 @@ def test_histograms_of_every_width(kind):
 @pytest.mark.parametrize("start", [0, 1, 50, -5])
 @pytest.mark.parametrize("kind", ["i8", "i32", "i64"])
 def test_ranges_begin_anywhere(kind, start):
-    made = f"%w = make_range {kind}<64> {{start = {start}}}"
-    text = COPY.format(x="i32", y=kind, n=64, m=64, ops=made)
+    line = f"%w = make_range {kind}<64> {{start = {start}}}"
+    text = COPY.format(x="i32", y=kind, n=64, m=64, ops=line)
     both(text, np.zeros(64, np.int32), np.zeros(64, f"i{int(kind[1:]) // 8}"), num_warps=1)
 
 
@@ -118,13 +118,13 @@ def test_a_tile_of_one_element_is_told_to_all(warps):
 
 @pytest.mark.parametrize("name", ["fadd", "fsub", "fmul", "fdiv"])
 @pytest.mark.parametrize("how", ["rounding = rz", "rounding = rp", "ftz = true"])
-def test_sums_and_products_round_as_they_say(name, how):
+def test_additions_and_multiplications_round_as_they_say(name, how):
     ops = f"%u = fadd f32<128> %v, 3.0\n  %w = {name} f32<128> %v, %u {{{how}}}"
     x = np.random.default_rng(1).uniform(-9, 9, 128).astype(np.float32)
     both(COPY.format(x="f32", y="f32", n=128, m=128, ops=ops), x, np.zeros_like(x))
 
 
-ONE_OF_A_PRODUCT = """tir 1.0
+ONE_ELEMENT_OF_A_DOT = """tir 1.0
 define kernel void @k(f16* %x, f32* %y) {num_warps = 4} {
 entry:
   %i = make_range i32<256>
@@ -145,8 +145,8 @@ entry:
 """
 
 
-def test_the_only_sum_of_a_product_is_told_to_warps_that_do_not_hold_it():
-    both(ONE_OF_A_PRODUCT, np.arange(256).astype(np.float16) % 5, np.zeros(128, np.float32))
+def test_the_only_result_of_a_dot_is_broadcast_to_warps_that_do_not_own_it():
+    both(ONE_ELEMENT_OF_A_DOT, np.arange(256).astype(np.float16) % 5, np.zeros(128, np.float32))
 
 
 @pytest.mark.parametrize("rounding", ["rn", "rz", "rp", "rm"])
@@ -193,7 +193,7 @@ def test_what_holds_everywhere_is_not_asked_of_threads_beyond(size):
 
 
 @pytest.mark.parametrize("number", [np.inf, -np.inf, 57344.0])
-def test_products_of_infinite_bytes_are_infinite(number):
+def test_multiplications_of_infinite_bytes_are_infinite(number):
     """On a machine that multiplies them as halves."""
     text = """tir 1.0
 define kernel void @k(f8e5m2* %x, f32* %y) {
@@ -259,7 +259,7 @@ def test_asynchronous_copies_of_any_size(kind, warps):
 
 
 @pytest.mark.parametrize("cut", [4, 8, 12, 20, 28])
-def test_columns_are_stored_apart(cut):
+def test_columns_are_stored_separately(cut):
     ops = f"""%v = load f32<16, 32> %p
   gpu.local_store %v, %b, 0 {{columns = [0, {cut}]}}
   gpu.local_store %v, %b, 0 {{columns = [{cut}, {32 - cut}], offsets = [0, {cut}]}}"""
@@ -303,11 +303,11 @@ def test_a_rule_is_looked_up_in_the_file_of_its_family_first(monkeypatch):
         return import_module(name)
 
     monkeypatch.setattr("tileir.backend.codegen.rules.import_module", importing)
-    found = rules.__wrapped__()
+    wrapped = rules.__wrapped__()
     for name, families in (
         ("icmp", ["arith"]), ("fadd", ["arith", "floats"]), ("fcmp", ["arith", "floats"]),
     ):  # fmt: skip
-        assert callable(found[name]) and read == families
+        assert callable(wrapped[name]) and read == families
     with pytest.raises(KeyError):
-        found["nothing"]
+        wrapped["nothing"]
     assert sorted(read) == sorted(FAMILIES)

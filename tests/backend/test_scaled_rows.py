@@ -1,4 +1,4 @@
-"""Products scaled by vectors in every iteration: a scale that all elements share is loaded as a
+"""Matmuls scaled by vectors in every iteration: a scale that all elements share is loaded as a
 scalar, and an iteration that waits for its own `wgmma` passes one barrier."""
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def scaled_matmul(
     divided: bool = False,
 ) -> Any:  # fmt: skip
     """The sum over i of (A[i] B[i]) * rows[i][:, None] * columns[i][j // block]; with `both`, of
-    A[i] B[i] + B[i] A[i]. With `carried`, the rows scale one sum of all products after the loop.
+    A[i] B[i] + B[i] A[i]. With `carried`, the rows scale one sum of all matmuls after the loop.
     `limit` masks the scales of columns. With `divided`, i is (i * d) // d, by a parameter d."""
     b = Builder()
     kinds = {name: arg(pointer(F16), aligned=16) for name in "ab"}
@@ -45,9 +45,9 @@ def scaled_matmul(
                 product = b.dot(left, right, zero)
                 if both:
                     product = product + b.dot(right, left, zero)
-                factors = rows.reshape(SIZE, 1).broadcast_to(SIZE, SIZE)
-                across = scales.reshape(1, SIZE).broadcast_to(SIZE, SIZE)
-                total.set(total.get() + product * factors * across)
+                row_scales = rows.reshape(SIZE, 1).broadcast_to(SIZE, SIZE)
+                row_major = scales.reshape(1, SIZE).broadcast_to(SIZE, SIZE)
+                total.set(total.get() + product * row_scales * row_major)
         (z + at).store(total.get())
     return b.module()
 
@@ -56,9 +56,9 @@ def result(launch: Any, module: Any, n: int, d: int = 3, **options: Any) -> Any:
     random = np.random.default_rng(n)
     tiles = [random.integers(-3, 4, (n, SIZE, SIZE)).astype(np.float16) for _ in "ab"]
     vectors = [random.integers(1, 4, (n, SIZE)).astype(np.float32) for _ in "gh"]
-    given = [*tiles, *vectors, np.full((SIZE, SIZE), np.nan, np.float32), n, d]
-    launch(module, "k", (1,), given, **options)
-    return given[4]
+    arguments = [*tiles, *vectors, np.full((SIZE, SIZE), np.nan, np.float32), n, d]
+    launch(module, "k", (1,), arguments, **options)
+    return arguments[4]
 
 
 def loop_of(module: Any) -> list[Any]:
@@ -76,7 +76,7 @@ def test_results_stay_as_they_are(block: int, limit: int, n: int) -> None:
     expected = result(tileir.interpret, module, n)
     np.testing.assert_array_equal(result(tileir.interpret, run(module, PASS).module, n), expected)
     for warps in (4, 8):
-        found = result(
+        values = result(
             SimtExecutor().launch,
             module,
             n,
@@ -84,7 +84,7 @@ def test_results_stay_as_they_are(block: int, limit: int, n: int) -> None:
             prefetch_operands=False,
             target="sm_90a",
         )
-        np.testing.assert_array_equal(found, expected)
+        np.testing.assert_array_equal(values, expected)
 
 
 @pytest.mark.parametrize(
@@ -100,9 +100,9 @@ def test_one_address_is_a_scalar(block: int, limit: int, is_scalar: bool) -> Non
     assert (changed is function) != is_scalar
 
 
-def test_an_iteration_that_waits_for_its_product_passes_one_barrier() -> None:
-    """Its copies begin while the product is computed, and vectors are read meanwhile. Where the
-    product of the iteration before is in flight, the copies wait for it and for a barrier."""
+def test_an_iteration_that_waits_for_its_dot_passes_one_barrier() -> None:
+    """Its copies begin while the matmul is computed, and vectors are read meanwhile. Where the
+    matmul of the iteration before is in flight, the copies wait for it and for a barrier."""
     names = [op.mnemonic for op in loop_of(run(scaled_matmul(), PASS).module)]
     assert names.count("gpu.barrier") == 1
     start, end = names.index("gpu.wgmma"), names.index("gpu.wgmma_wait")
@@ -114,7 +114,7 @@ def test_an_iteration_that_waits_for_its_product_passes_one_barrier() -> None:
     assert carried.index("gpu.wgmma_wait") < carried.index("gpu.async_copy")
 
 
-def test_vectors_between_several_products_are_read_where_they_are_needed() -> None:
+def test_vectors_between_several_dots_are_read_where_they_are_needed() -> None:
     names = [op.mnemonic for op in loop_of(run(scaled_matmul(both=True), PASS).module)]
     assert names.count("gpu.wgmma") == 2
     assert names.index("gpu.wgmma_wait") < names.index("gpu.local_load")

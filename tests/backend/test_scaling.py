@@ -81,8 +81,8 @@ def text(module: Module) -> str:
 
 def calls(part: Part, count: int) -> int:
     """Python and C functions that are called while a program of `count` parts is lowered."""
-    given = module(part, count)
-    return calls_of(lambda: text(given))
+    source = module(part, count)
+    return calls_of(lambda: text(source))
 
 
 @pytest.mark.slow
@@ -106,7 +106,7 @@ def test_lowering_is_linear(
     assert calls(part, small * times) <= 9 / 8 * times * calls(part, small)
 
 
-def sum_of_dots(count: int) -> Function:
+def loops_of_dots(count: int) -> Function:
     b = Builder()
     with b.kernel("k", x=pointer(F16), y=pointer(F32)) as (x, y):
         square = b.arange(32)[:, None] * 32 + b.arange(32)
@@ -119,16 +119,16 @@ def sum_of_dots(count: int) -> Function:
 
 
 def test_tensor_maps_are_inferred_in_linear_time() -> None:
-    assert grows_linearly(lambda count: infer_kernel_descriptors(sum_of_dots(count)), 10, 8)
+    assert grows_linearly(lambda count: infer_kernel_descriptors(loops_of_dots(count)), 10, 8)
 
 
 def left_first(function: Function) -> int:
     """Loops that their header may leave, and not their last block: LLVM rotates them."""
-    found = loops_of(function).by_header.values()
-    leaving = ({label for label, _ in loop.exits} for loop in found)
+    in_function = loops_of(function).by_header.values()
+    leaving = ({label for label, _ in loop.exits} for loop in in_function)
     return sum(
         loop.header in labels and loop.latch not in labels
-        for loop, labels in zip(found, leaving, strict=True)
+        for loop, labels in zip(in_function, leaving, strict=True)
     )
 
 
@@ -145,10 +145,10 @@ def test_many_loops_test_at_their_end(count: int, left: int) -> None:
 def test_rotated_loops_become_the_code_that_llvm_makes_of_others(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    given = module(loops, 20)
-    usual = code(given)
+    source = module(loops, 20)
+    usual = code(source)
     monkeypatch.setattr(pipeline, "_MANY_LOOPS", 1)
-    assert code(given) == usual
+    assert code(source) == usual
 
 
 @pytest.mark.sampled(3)
@@ -168,7 +168,7 @@ def code(module: Module) -> list[str]:
     return sorted(op for op in ops if not op.startswith("mov."))
 
 
-def test_the_collector_of_cycles_runs_again_afterwards() -> None:
+def test_the_collector_of_cycles_is_reenabled_afterwards() -> None:
     text(module(arithmetic, 1))
     assert gc.isenabled()
     gc.disable()
@@ -179,7 +179,7 @@ def test_the_collector_of_cycles_runs_again_afterwards() -> None:
         gc.enable()
 
 
-def test_the_collector_of_cycles_runs_again_after_an_error() -> None:
+def test_the_collector_of_cycles_is_reenabled_after_an_error() -> None:
     with pytest.raises(CompileError):
         run_pipeline(module(arithmetic, 1), target("sm_90"), Options(num_warps=99), None)
     assert gc.isenabled()

@@ -38,10 +38,10 @@ def test_rows_and_columns_are_scanned(axis: int, shape: tuple[int, int], warps: 
     size = rows * columns
     text = KERNEL.format(size=size, rows=rows, columns=columns, axis=axis)
     module, x = parse(text), np.arange(size, dtype=np.int32) % 11 - 5
-    expected, found = np.zeros(size, np.int32), np.zeros(size, np.int32)
+    expected, actual = np.zeros(size, np.int32), np.zeros(size, np.int32)
     tileir.interpret(module, "k", 1, [x, expected])
-    SimtExecutor().launch(module, "k", 1, [x, found], num_warps=warps)
-    np.testing.assert_array_equal(found, expected)
+    SimtExecutor().launch(module, "k", 1, [x, actual], num_warps=warps)
+    np.testing.assert_array_equal(actual, expected)
 
 
 DIRECT = """tir 1.0
@@ -73,7 +73,7 @@ def test_what_is_loaded_is_scanned(axis: int, shape: tuple[int, int], warps: int
     size = rows * columns
     module = parse(DIRECT.format(size=size, rows=rows, columns=columns, axis=axis))
     x = np.arange(size, dtype=np.int32) % 11 - 5
-    expected, found = np.zeros(size, np.int32), np.zeros(size, np.int32)
+    expected, actual = np.zeros(size, np.int32), np.zeros(size, np.int32)
     tileir.interpret(module, "k", 1, [x, expected])
-    SimtExecutor().launch(module, "k", 1, [x, found], num_warps=warps)
-    np.testing.assert_array_equal(found, expected)
+    SimtExecutor().launch(module, "k", 1, [x, actual], num_warps=warps)
+    np.testing.assert_array_equal(actual, expected)

@@ -74,10 +74,10 @@ def changed(*pairs):
 def test_columns_within_the_stride_are_written_once():
     assert barriers(ROWS) == 0
     assert barriers(changed(("(i1, i1) %i, %n", "(i1, i1) %i, %m"))) == 0
-    known = changed(("splat i64<8, 1> %n64", "splat i64<8, 1> 100"),
+    bounded = changed(("splat i64<8, 1> %n64", "splat i64<8, 1> 100"),
                     ("%bound = splat i32<1, 64> %n", "%bound = splat i32<1, 64> 100"))  # fmt: skip
-    assert barriers(known) == 0
-    assert barriers(known.replace("splat i32<1, 64> 100", "splat i32<1, 64> 101")) > 0
+    assert barriers(bounded) == 0
+    assert barriers(bounded.replace("splat i32<1, 64> 100", "splat i32<1, 64> 101")) > 0
 
 
 CHANGING = changed(
@@ -185,19 +185,19 @@ done:
         return with_constant_strides(function, {base: accesses}) is not function
 
     assert not is_separable(text)
-    across = text.replace("reshape i32<64, 1> %c", "reshape i32<1, 64> %c")
-    across = across.replace("splat i32<64, 1> %n\n", "splat i32<1, 64> %n\n")
-    across = across.replace("(i1<64, 1>, i1<64, 1>)", "(i1<1, 64>, i1<1, 64>)")
-    assert is_separable(across)
+    by_columns = text.replace("reshape i32<64, 1> %c", "reshape i32<1, 64> %c")
+    by_columns = by_columns.replace("splat i32<64, 1> %n\n", "splat i32<1, 64> %n\n")
+    by_columns = by_columns.replace("(i1<64, 1>, i1<64, 1>)", "(i1<1, 64>, i1<1, 64>)")
+    assert is_separable(by_columns)
 
 
 @pytest.mark.parametrize("n", [1, 40, 64, 100, 200])
 def test_threads_write_what_the_program_does(n):
     """The simulator of threads reports races."""
     x = np.random.default_rng(n).integers(0, 9, 16 * n).astype(np.float32)
-    given = {"x": x, "y": np.zeros_like(x), "n": n, "m": 0}
-    tileir.interpret(parse(ROWS), "k", (2,), given)
+    arguments = {"x": x, "y": np.zeros_like(x), "n": n, "m": 0}
+    tileir.interpret(parse(ROWS), "k", (2,), arguments)
     y = np.zeros_like(x)
     SimtExecutor().launch(parse(ROWS), None, 2, [x, y, n, 0], num_warps=4)
-    np.testing.assert_array_equal(y, given["y"])
+    np.testing.assert_array_equal(y, arguments["y"])
     np.testing.assert_array_equal(y, 2 * x)

@@ -33,9 +33,11 @@ def swapped(words: np.ndarray, swaps: tuple[Swap, ...]) -> np.ndarray:
     return words
 
 
-def carried_out(plan: ShufflePlan, held: np.ndarray, registers: int) -> np.ndarray:
+def carried_out(plan: ShufflePlan, elements: np.ndarray, registers: int) -> np.ndarray:
     """What the registers of one warp hold after the shuffles; -1 is nothing."""
-    words = swapped(np.stack([held[:, list(part)] for part in plan.source], axis=1), plan.before)
+    words = swapped(
+        np.stack([elements[:, list(part)] for part in plan.source], axis=1), plan.before
+    )
     lane = np.array([apply(plan.lanes, i) for i in range(LANES)])
     steps = [words[lane ^ mask, word] for word, mask in zip(plan.words, plan.masks, strict=True)]
     received = swapped(np.stack(steps, axis=1), plan.after)
@@ -90,14 +92,14 @@ def test_every_register_gets_its_element(count: int) -> None:
             continue
         assert plan.packed <= most, seed
         before, after = elements(source), elements(target)
-        for held, wanted in zip(before, after, strict=True):
-            found = carried_out(plan, held, wanted.shape[1])
-            np.testing.assert_array_equal(found, wanted, err_msg=f"seed {seed}")
+        for fragment, expected in zip(before, after, strict=True):
+            actual = carried_out(plan, fragment, expected.shape[1])
+            np.testing.assert_array_equal(actual, expected, err_msg=f"seed {seed}")
 
 
 def test_many_of_the_layouts_drawn_have_a_plan() -> None:
     plans = [exchange(*drawn(random.Random(seed))) for seed in range(300)]
-    found = [plan for plan in plans if plan is not None]
-    assert len(found) > 100
-    assert any(plan.before for plan in found) and any(plan.after for plan in found)
-    assert any(plan.moves_lanes for plan in found)
+    existing = [plan for plan in plans if plan is not None]
+    assert len(existing) > 100
+    assert any(plan.before for plan in existing) and any(plan.after for plan in existing)
+    assert any(plan.moves_lanes for plan in existing)

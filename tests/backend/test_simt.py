@@ -21,12 +21,12 @@ def memory():
     return SimtMemory(THREADS * 4)
 
 
-def write(memory, at=OWN, held=EVERY):
-    memory.store_shared(at, np.arange(THREADS, dtype=np.int32), held)
+def write(memory, at=OWN, mask=EVERY):
+    memory.store_shared(at, np.arange(THREADS, dtype=np.int32), mask)
 
 
-def read(memory, at=OWN, held=EVERY):
-    return memory.load_shared(at, np.dtype(np.int32), held, False)
+def read(memory, at=OWN, mask=EVERY):
+    return memory.load_shared(at, np.dtype(np.int32), mask, False)
 
 
 def test_own_bytes_need_no_barrier(memory):
@@ -60,8 +60,8 @@ def test_a_race_is_an_error_at_a_place():
     with pytest.raises(TileirError) as caught:
         SimtExecutor().launch(textual.parse(RACE, "k.tir"), None, 1, [np.zeros(8, np.float32)])
     assert isinstance(caught.value, RaceError)
-    (found,) = caught.value.diagnostics
-    assert (found.code, found.location.line) == ("TIR0721", 8)
+    (diagnostics,) = caught.value.diagnostics
+    assert (diagnostics.code, diagnostics.location.line) == ("TIR0721", 8)
 
 
 def test_read_after_write(memory):
@@ -78,7 +78,7 @@ def test_write_after_read(memory):
         write(memory)
 
 
-def test_writing_the_same_again_is_a_race(memory):
+def test_writing_the_same_twice_is_a_race(memory):
     write(memory)
     same = np.roll(np.arange(THREADS, dtype=np.int32), -1)
     with pytest.raises(RaceError, match="which thread 1 wrote"):
@@ -90,7 +90,7 @@ def test_several_readers_are_remembered(memory):
     memory.synchronize()
     read(memory, np.zeros(THREADS, np.int64))
     with pytest.raises(RaceError, match="several threads read"):
-        write(memory, held=np.arange(THREADS) == 0)
+        write(memory, mask=np.arange(THREADS) == 0)
 
 
 def test_two_values_at_once(memory):
@@ -228,7 +228,7 @@ def test_a_barrier_of_warps_orders_lanes_alone(memory):
 
 
 @pytest.mark.parametrize("warp", range(1, THREADS // 32))
-def test_readers_of_any_warp_that_has_met(memory, warp):
+def test_readers_of_any_warp_that_has_synchronized(memory, warp):
     write(memory)
     memory.synchronize()
     lane = np.arange(THREADS)
@@ -241,15 +241,15 @@ def test_readers_of_any_warp_that_has_met(memory, warp):
     write(memory, OWN * 0, lane == 32 * warp + 5)
 
 
-def test_readers_of_a_warp_that_has_met(memory):
+def test_readers_of_a_warp_that_has_synchronized(memory):
     write(memory)
     memory.synchronize()
     lane = np.arange(THREADS)
     read(memory, np.zeros(THREADS, np.int64), lane < 32)
     with pytest.raises(RaceError, match="which several threads read"):
-        write(memory, held=lane == 0)
+        write(memory, mask=lane == 0)
     memory.synchronize_warps()
-    write(memory, held=lane == 0)
+    write(memory, mask=lane == 0)
     read(memory, OWN * 0 + 4, lane < 2)
     memory.synchronize_warps()
     read(memory, OWN * 0 + 4, lane == 0)
@@ -261,12 +261,12 @@ def test_readers_of_two_warps(memory):
     write(memory)
     memory.synchronize()
     lane = np.arange(THREADS)
-    read(memory, held=lane == 0)
+    read(memory, mask=lane == 0)
     memory.synchronize_warps()
     read(memory, OWN * 0, lane == 32)
     memory.synchronize_warps()
     with pytest.raises(RaceError, match="which several threads read"):
-        write(memory, held=lane == 0)
+        write(memory, mask=lane == 0)
 
 
 def test_atomics_of_one_op_need_no_order_but_those_of_two_do(memory):
@@ -322,8 +322,8 @@ def test_a_fence_stands_between_barriers(memory):
     memory.load(base + OWN, kind, EVERY)
 
 
-def test_a_fence_stands_after_where_blocks_have_met(memory):
-    """Blocks of a cluster that have met have waited for all of their threads."""
+def test_a_fence_is_after_the_point_where_blocks_synchronized(memory):
+    """Blocks of a cluster that have synchronized have waited for all of their threads."""
     base = memory.place(np.zeros(THREADS, np.int32))
     memory.load(base + OWN, np.dtype(np.int32), EVERY)
     memory.begin(1)
@@ -332,7 +332,7 @@ def test_a_fence_stands_after_where_blocks_have_met(memory):
     memory.fence()
 
 
-def test_every_instance_runs_where_instances_run_by_turns():
+def test_every_instance_runs_where_instances_are_interleaved():
     text = """tir 1.0
 define kernel void @count(i32* %x) {
 entry:

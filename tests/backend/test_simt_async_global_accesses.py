@@ -45,7 +45,7 @@ ADD = "gpu.tma_store %m, %b, 0, 0, 0 {add = true}"
 ADD_OVER = "gpu.tma_store %m, %b, 1, 4, 0 {add = true}"
 READ = "gpu.tma_wait"
 COMPLETE = "gpu.tma_wait {complete = true}"
-MET = "gpu.barrier"
+SYNC = "gpu.barrier"
 LOAD = "%r = load f32<128> %at\n  store %to, %r"
 STORE = "store %at, %z"
 ATOMIC = "%r = atomic_rmw f32<128> %at, %z {op = fadd, sem = relaxed}"
@@ -53,9 +53,9 @@ FETCH = """%f = gpu.mbarrier_alloc i64 addrspace(3)*
   gpu.mbarrier_expect %f, 0 {bytes = 1024}
   gpu.tma_load %m, %b, 1, %f, 0, 0, 0"""
 FETCHED = "gpu.mbarrier_wait %f, 0, 0"
-AGAIN = """gpu.mbarrier_expect %f, 0 {bytes = 1024}
+REFETCH = """gpu.mbarrier_expect %f, 0 {bytes = 1024}
   gpu.tma_load %m, %b, 1, %f, 0, 0, 0"""
-FETCHED_AGAIN = "gpu.mbarrier_wait %f, 0, 1"
+REFETCHED = "gpu.mbarrier_wait %f, 0, 1"
 
 
 def run(*lines: str, seed: int = 0) -> np.ndarray[Any, Any]:
@@ -73,20 +73,20 @@ RACES = {
         (COPY, LOWER, "gpu.tma_wait {pending = 1, complete = true}", OVER), "writes byte 1024"),
     "adds where a copy writes": ((COPY, ADD_OVER), "adds to byte 512"),
     "writes where a copy adds": ((ADD, OVER), "writes byte 512"),
-    "adds and reads": ((ADD, MET, LOAD), "the kernel reads byte 0"),
-    "adds and changes": ((ADD, MET, ATOMIC), "the kernel changes byte 0"),
-    "reads what was read": ((COPY, READ, MET, LOAD), "the kernel reads byte 0"),
-    "reads before threads meet": ((COPY, COMPLETE, LOAD), "reads byte .* thread 0 wrote"),
-    "writes": ((COPY, READ, MET, STORE), "the kernel writes byte 0"),
-    "writes before threads meet": ((COPY, COMPLETE, STORE), "writes byte .* thread 0 wrote"),
+    "adds and reads": ((ADD, SYNC, LOAD), "the kernel reads byte 0"),
+    "adds and changes": ((ADD, SYNC, ATOMIC), "the kernel changes byte 0"),
+    "reads what was read": ((COPY, READ, SYNC, LOAD), "the kernel reads byte 0"),
+    "reads before threads synchronize": ((COPY, COMPLETE, LOAD), "reads byte .* thread 0 wrote"),
+    "writes": ((COPY, READ, SYNC, STORE), "the kernel writes byte 0"),
+    "writes before threads synchronize": ((COPY, COMPLETE, STORE), "writes byte .* thread 0 wrote"),
     "a copy reads": ((COPY, READ, FETCH, FETCHED), "a copy reads byte 0"),
     "a copy of what is being read": ((FETCH, COPY, FETCHED), "kernel writes byte 0 .* reads?"),
     "a copy of what is being read again": (
-        (FETCH, FETCHED, MET, AGAIN, COPY, FETCHED_AGAIN), "kernel writes byte 0 .* reads?"),
+        (FETCH, FETCHED, SYNC, REFETCH, COPY, REFETCHED), "kernel writes byte 0 .* reads?"),
     "a copy of what threads read": ((LOAD, COPY), "lets a copy write byte .* thread .* read"),
-    "a copy over what threads wrote": ((STORE, MET, COPY), "no fence"),
+    "a copy over what threads wrote": ((STORE, SYNC, COPY), "no fence"),
     "a copy over what threads changed": ((ATOMIC, COPY), "lets a copy write .* changed"),
-    "a copy reads what threads wrote": ((STORE, MET, FETCH, FETCHED), "reads byte 0 .* no fence"),
+    "a copy reads what threads wrote": ((STORE, SYNC, FETCH, FETCHED), "reads byte 0 .* no fence"),
 }  # fmt: skip
 
 
@@ -99,7 +99,7 @@ def test_what_a_copy_writes_is_in_no_order_before_it_is_complete(name: str) -> N
             run(*lines, seed=seed)
 
 
-def test_both_places_are_said() -> None:
+def test_both_places_are_reported() -> None:
     with pytest.raises(RaceError) as raised:
         run(COPY, OVER)
     first, second = (START.count("\n") + 1 + i for i in range(2))
@@ -114,9 +114,9 @@ def test_both_places_are_said() -> None:
         ((COPY, LOWER), 3, 3), ((COPY, COMPLETE, OVER), 3, 4), ((ADD, ADD_OVER), 3, 7),
         ((ADD, COMPLETE, ADD_OVER), 3, 7), ((COPY, COMPLETE, ADD_OVER), 3, 7),
         ((COPY, LOWER, "gpu.tma_wait {pending = 1, complete = true}", ADD), 6, 6),
-        ((COPY, COMPLETE, MET, LOAD), 3, 3), ((COPY, COMPLETE, MET, STORE), 5, 3),
-        ((COPY, COMPLETE, FETCH, FETCHED, MET, LOAD), 3, 3), ((LOAD, MET, COPY), 3, 3),
-        ((FETCH, FETCHED, COPY), 3, 3), ((FETCH, FETCHED, MET, AGAIN, FETCHED_AGAIN, COPY), 3, 3),
+        ((COPY, COMPLETE, SYNC, LOAD), 3, 3), ((COPY, COMPLETE, SYNC, STORE), 5, 3),
+        ((COPY, COMPLETE, FETCH, FETCHED, SYNC, LOAD), 3, 3), ((LOAD, SYNC, COPY), 3, 3),
+        ((FETCH, FETCHED, COPY), 3, 3), ((FETCH, FETCHED, SYNC, REFETCH, REFETCHED, COPY), 3, 3),
     ],
 )  # fmt: skip
 def test_what_is_waited_for_is_there(lines: tuple[str, ...], first: float, fifth: float) -> None:

@@ -44,8 +44,8 @@ def test_what_no_tensor_map_describes(base: int, extents: Any, strides: Any) -> 
     ],
 )  # fmt: skip
 def test_what_tensor_maps_describe(base: int, extents: Any, strides: Any) -> None:
-    found = GlobalTensor.of(MAP, base, extents, strides)
-    assert (found.base, found.extents, found.strides) == (base, extents, strides)
+    tensor = GlobalTensor.of(MAP, base, extents, strides)
+    assert (tensor.base, tensor.extents, tensor.strides) == (base, extents, strides)
 
 
 def agents() -> tuple[AgentClock, AgentClock]:
@@ -58,22 +58,22 @@ def test_what_is_given_to_copies_orders_copies_alone() -> None:
     """A role that lets another begin copies says nothing to its threads."""
     first, second = agents()
     first.read(AT)
-    given: dict[int, int] = {}
-    first.give(given)
+    proxy_order: dict[int, int] = {}
+    first.give(proxy_order)
     with pytest.raises(
         RaceError, match=r"a copy that @two begins writes byte 0 .* which @one read"
     ):
         second.begin_copy(AT)
-    join(second.copy_clocks, given)
+    join(second.copy_clocks, proxy_order)
     second.begin_copy(AT)
     with pytest.raises(RaceError, match=r"@two writes byte 0 .* which @one read"):
         second.write(AT)
-    second.join(given)
+    second.join(proxy_order)
     second.write(AT)
 
 
 def test_a_copy_may_not_write_what_threads_read() -> None:
-    """Since the thread that begins it has met them."""
+    """Since the thread that begins it has synchronized them."""
     shadow = ShadowMemory(1024, "shared memory")
     shadow.read(AT, np.full(16, 40))
     with pytest.raises(RaceError, match=r"thread 0 lets a copy write byte 0 .* thread 40 read"):
@@ -141,7 +141,7 @@ entry:
   gpu.cluster_wait
   %peer = xor i32 %rank, 1
   %own = gpu.local_load f32<8, 32> %b, %rank
-MEET  %all = splat f32<16, 32> f32 2.0
+SYNCHRONIZE  %all = splat f32<16, 32> f32 2.0
   gpu.cluster_scatter %all, %b, %peer, %sent, 0 {blocks = 2}
   gpu.cluster_mbarrier_wait %sent, 0, 0
   gpu.cluster_arrive
@@ -149,26 +149,31 @@ MEET  %all = splat f32<16, 32> f32 2.0
   ret
 }
 """
-MEET = "  gpu.cluster_arrive\n  gpu.cluster_wait\n"
+SYNCHRONIZE = "  gpu.cluster_arrive\n  gpu.cluster_wait\n"
 
 
 def test_rows_are_sent_when_those_before_them_have_been_read() -> None:
     x = np.zeros(4, np.float32)
     for seed in range(4):
-        launch(SENDS.replace("MEET", MEET), x, seed=seed)
+        launch(SENDS.replace("SYNCHRONIZE", SYNCHRONIZE), x, seed=seed)
         with pytest.raises(AssertionError, match=r"race: .* (writes|reads|accesses) byte"):
-            launch(SENDS.replace("MEET", ""), x, seed=seed)
+            launch(SENDS.replace("SYNCHRONIZE", ""), x, seed=seed)
 
 
-@pytest.mark.parametrize("factor", ["e4m3", "s8", "f16", "tf32"])
-def test_a_product_reads_every_byte_of_its_factors(factor: str) -> None:
+@pytest.mark.parametrize("operand_type", ["e4m3", "s8", "f16", "tf32"])
+def test_a_dot_reads_every_byte_of_its_operands(operand_type: str) -> None:
     """64 rows and 16 columns of 32 bytes, in blocks of 8 by 16 bytes, two next to each other."""
     a, b = (
         ThreadValues(np.full(128, at >> 4 | 128 >> 4 << 16 | 256 >> 4 << 32)) for at in (0, 2048)
     )
     thread = SimtThread(128, (0, 0, 0), (1, 1, 1), SimtMemory(4096))
-    sums = I32 if factor == "s8" else F32
+    accumulator_type = I32 if operand_type == "s8" else F32
     work = PendingWgmma(
-        thread, WgmmaInstruction(16, factor, factor, sums), [WgmmaStep(0, 0, 0, True)], a, b, None
+        thread,
+        WgmmaInstruction(16, operand_type, operand_type, accumulator_type),
+        [WgmmaStep(0, 0, 0, True)],
+        a,
+        b,
+        None,
     )
     assert work.places().tolist() == list(range((64 + 16) * 32))

@@ -31,56 +31,58 @@ def test_conversions_that_saturate(name, source, result):
     """Towards zero, NaN to 0, and what is too large to the largest."""
     thread, signed = threads(), name == "fptosi.sat"
     numbers = [0.0, 0.5, 0.99, 1.0, 1.5, 2, -0.5, -1.0, -2, 1e4, -1e4, np.inf, -np.inf, np.nan]
-    given = np.resize(np.array(numbers), THREADS).astype(thread.dtype(source))
+    array = np.resize(np.array(numbers), THREADS).astype(thread.dtype(source))
     least = -(1 << result.bits - 1) if signed else 0
     most = (1 << result.bits - signed) - 1
-    found = thread.convert(name, source, result, ThreadValues(given)).array
-    for x, y in zip(given.astype(np.float64).tolist(), found.tolist(), strict=True):
+    results = thread.convert(name, source, result, ThreadValues(array)).array
+    for x, y in zip(array.astype(np.float64).tolist(), results.tolist(), strict=True):
         whole = 0 if np.isnan(x) else most if x == np.inf else least if x == -np.inf else int(x)
-        wanted = min(max(whole, least), most)
-        assert int(y) % (1 << result.bits) == wanted % (1 << result.bits), x
+        expected = min(max(whole, least), most)
+        assert int(y) % (1 << result.bits) == expected % (1 << result.bits), x
 
 
 def test_quotients_are_cut_and_rests_have_the_sign_of_the_dividend():
     thread = threads()
     pairs = np.meshgrid(np.arange(-4, 4), [-4, -3, -2, -1, 1, 2, 3, 5])
     a, b = (x.ravel().astype(np.int32) for x in pairs)
-    found = [
+    arrays = [
         thread.binary(name, I32, ThreadValues(a), ThreadValues(b)).array
         for name in ("sdiv", "srem")
     ]
-    assert found[0].tolist() == [int(x / y) for x, y in zip(a, b, strict=True)]
-    assert found[1].tolist() == [int(np.fmod(x, y)) for x, y in zip(a, b, strict=True)]
+    assert arrays[0].tolist() == [int(x / y) for x, y in zip(a, b, strict=True)]
+    assert arrays[1].tolist() == [int(np.fmod(x, y)) for x, y in zip(a, b, strict=True)]
 
 
-@for_each(("name", "held", "left"), [
+@for_each(("name", "before", "left"), [
         ("uinc_wrap", 0, 1), ("uinc_wrap", 4, 5), ("uinc_wrap", 5, 0), ("uinc_wrap", 6, 0),
         ("uinc_wrap", -1, 0), ("udec_wrap", 0, 5), ("udec_wrap", 1, 0), ("udec_wrap", 5, 4),
         ("udec_wrap", 6, 5), ("udec_wrap", -1, 5),
     ])  # fmt: skip
-def test_counters_wrap_after_their_bound(name, held, left):
-    """Five and all below it are counted; what lies above, without a sign, is none of them."""
-    found = threads().atomic_result(name, I32, np.array([held], np.int32), np.array([5], np.int32))
-    assert found.tolist() == [left]
+def test_counters_wrap_after_their_bound(name, before, left):
+    """Five and all below it are counted; what is above, without a sign, is none of them."""
+    result = threads().atomic_result(
+        name, I32, np.array([before], np.int32), np.array([5], np.int32)
+    )
+    assert result.tolist() == [left]
 
 
 @pytest.mark.parametrize(("count", "element"), [(1, F16), (2, F16), (4, F16), (1, I8), (2, F32)])
-def test_matrices_lie_where_their_first_lanes_say(count, element):
+def test_matrices_are_where_their_first_lanes_say(count, element):
     """Eight lanes for each matrix name its rows; what others hold is no address."""
     thread = threads(SimtMemory(1024))
-    room = np.random.default_rng(0).integers(0, 250, 1024, np.uint8)
-    for half, values in enumerate(room.view(np.int64).reshape(THREADS, 2).T):
+    buffer = np.random.default_rng(0).integers(0, 250, 1024, np.uint8)
+    for half, values in enumerate(buffer.view(np.int64).reshape(THREADS, 2).T):
         thread.store_shared(I64, ThreadValues(EACH * 16 + half * 8), [ThreadValues(values.copy())])
     thread.barrier()
     lane = EACH % 32
     row = EACH // 32 * 512 + lane % 8 * 16 + lane // 8 * 128
     at = np.where(lane < 8 * count, row, 100_001).astype(np.int32)
-    found = thread.load_matrix(element, count, False, ThreadValues(at), 0)
-    words = np.stack([x.array for x in found], axis=1)
+    result = thread.load_matrix(element, count, False, ThreadValues(at), 0)
+    words = np.stack([x.array for x in result], axis=1)
     for n in range(THREADS):
         places = [n // 32 * 512 + m * 128 + n % 32 * 4 for m in range(count)]
-        wanted = np.concatenate([room[i : i + 4] for i in places])
-        assert np.ascontiguousarray(words[n]).tobytes() == wanted.tobytes()
+        expected = np.concatenate([buffer[i : i + 4] for i in places])
+        assert np.ascontiguousarray(words[n]).tobytes() == expected.tobytes()
 
 
 def test_clocks_are_numbers():
@@ -96,8 +98,8 @@ def test_a_volatile_access_comes_after_what_others_did():
     with pytest.raises(RaceError, match="has synchronized with it"):
         thread.load_global(I32, 1, pointer, None, None, AccessAttributes(volatile=True))
     thread.barrier()
-    (found,) = thread.load_global(I32, 1, pointer, None, None, AccessAttributes(volatile=True))
-    assert (found.array == EACH).all()
+    (result,) = thread.load_global(I32, 1, pointer, None, None, AccessAttributes(volatile=True))
+    assert (result.array == EACH).all()
 
 
 @pytest.mark.parametrize("offset", [2, 4, 8])
@@ -172,27 +174,27 @@ BOUNDS = (16, 8, 57, 43, 1, 50, 128)
 def test_numbers_are_drawn_from_all_that_an_op_may_have(number):
     """For an op whose accesses depend on data, so that races on any data are found."""
     op = list(textual.parse(DRAWN).functions["f"].ops)[number]
-    chance, thread, found = np.random.default_rng(number), threads(), []
+    chance, thread, values = np.random.default_rng(number), threads(), []
     for _ in range(600):
         for handles in _random_operands(op, thread, chance).values():
-            found += [int(x) for handle in handles for x in handle.array]
-    assert (min(found), max(found)) == (0, BOUNDS[number] - 1)
+            values += [int(x) for handle in handles for x in handle.array]
+    assert (min(values), max(values)) == (0, BOUNDS[number] - 1)
 
 
 @pytest.mark.parametrize("kind", ["barrier", "warp_barrier", "group_barrier"])
 def test_barriers_are_watched_and_left_out(kind):
     """Each by the op whose rule waits, and its number among the barriers of that rule."""
     memory, op, other = SimtMemory(256), Op(), Op()
-    found = Barriers()
-    thread = found.make(THREADS, (0, 0, 0), (1, 1, 1), memory)
+    barriers = Barriers()
+    thread = barriers.make(THREADS, (0, 0, 0), (1, 1, 1), memory)
     epochs = []
     for run, each in enumerate((op, other, op)):
         thread.op, thread.runs = each, run + 1
         for _ in range(2):
             getattr(thread, kind)()
             epochs.append(memory.touched.clock.epoch)
-    assert found.events == [None, *[(each, i) for each in (op, other, op) for i in (0, 1)]]
-    assert list(found.sites) == [(op, 0), (op, 1), (other, 0), (other, 1)]
+    assert barriers.events == [None, *[(each, i) for each in (op, other, op) for i in (0, 1)]]
+    assert list(barriers.sites) == [(op, 0), (op, 1), (other, 0), (other, 1)]
     less = Barriers(without=(op, 1))
     thread = less.make(THREADS, (0, 0, 0), (1, 1, 1), SimtMemory(256))
     thread.op, thread.runs = op, 1
@@ -218,16 +220,16 @@ def test_approximate_instructions_are_near(name):
     x = np.linspace(0.1, 3, THREADS).astype(np.float32)
     flush = ".ftz" if name in ("rcp", "ex2") else ""
     text = f"{name}.approx{flush}.f32 $0, $1;"
-    found = threads().instruction(text, F32, [(F32, ThreadValues(x))]).array
-    np.testing.assert_allclose(found, APPROXIMATE[name](x.astype(np.float64)), rtol=1e-5, atol=1e-5)
+    array = threads().instruction(text, F32, [(F32, ThreadValues(x))]).array
+    np.testing.assert_allclose(array, APPROXIMATE[name](x.astype(np.float64)), rtol=1e-5, atol=1e-5)
 
 
 def test_data_that_is_drawn_is_for_its_op_alone():
     """What the op goes by is there again for those that follow."""
     op = next(iter(textual.parse(DRAWN).functions["f"].ops))
     values = {op.value: [ThreadValues(EACH)]}
-    found = Barriers(chance=np.random.default_rng(1))
-    thread = found.make(THREADS, (0, 0, 0), (1, 1, 1), SimtMemory(256))
+    numbers = Barriers(chance=np.random.default_rng(1))
+    thread = numbers.make(THREADS, (0, 0, 0), (1, 1, 1), SimtMemory(256))
     execution = SimpleNamespace(values=values)
     with thread.running(execution, op):
         (drawn,) = execution.values[op.value]

@@ -14,17 +14,17 @@ from tileir.backend.legalize.link_inline import legalize
 from tileir.builder import BF16, F16, F32, I32, Builder, arg, pointer
 
 
-def transposed_sum(extent=32, kind=F32, *, narrow=False):
+def transposed_reduction(extent=32, kind=F32, *, narrow=False):
     """x transposed, plus y: x is converted, with a cast before or after that."""
     b = Builder()
     types = {name: arg(pointer(kind), aligned=16) for name in "xy"}
     with b.kernel("k", **types, z=arg(pointer(F32), aligned=16)) as (x, y, z):
         i = b.arange(extent)
-        across = i[:, None] * extent + i[None, :]
+        row_major = i[:, None] * extent + i[None, :]
         first = (x + i[:, None] + i[None, :] * extent).load()
         first = first.to(BF16).to(F32) if narrow else first.to(F32)
-        second = (y + across).load().to(F32)
-        (z + across).store(first + second)
+        second = (y + row_major).load().to(F32)
+        (z + row_major).store(first + second)
     return b.module()
 
 
@@ -34,13 +34,13 @@ def assigned(module, warps=4):
 
 
 def order(function):
-    wanted = ("load", "gpu.convert_layout")
-    return [op.mnemonic for op in function.ops if op.mnemonic in wanted]
+    expected = ("load", "gpu.convert_layout")
+    return [op.mnemonic for op in function.ops if op.mnemonic in expected]
 
 
 @pytest.mark.parametrize("kind", [F32, F16])
 def test_loads_are_issued_before_a_conversion_waits_for_one(kind):
-    function = assigned(transposed_sum(kind=kind))
+    function = assigned(transposed_reduction(kind=kind))
     assert order(function) == ["load", "gpu.convert_layout", "load"]
     moved = sink_conversions(function)
     assert order(moved) == ["load", "load", "gpu.convert_layout"]
@@ -50,7 +50,7 @@ def test_loads_are_issued_before_a_conversion_waits_for_one(kind):
 
 def test_a_value_that_takes_more_registers_than_its_result_is_not_kept_longer():
     """The cast to fewer bits stays where it is, and the conversion with it is of fewer bits."""
-    function = sink_conversions(assigned(transposed_sum(narrow=True)))
+    function = sink_conversions(assigned(transposed_reduction(narrow=True)))
     names = [op.mnemonic for op in function.ops]
     second = len(names) - 1 - names[::-1].index("load")
     assert names.index("fptrunc" if "fptrunc" in names else "fpcast") < second
@@ -58,32 +58,32 @@ def test_a_value_that_takes_more_registers_than_its_result_is_not_kept_longer():
 
 def test_loads_are_not_brought_forward_where_registers_are_short():
     """3 tiles of 128 x 128 f32 on 4 warps: 128 registers of a thread each."""
-    function = assigned(transposed_sum(128))
+    function = assigned(transposed_reduction(128))
     assert sink_conversions(function) is function
 
 
 def test_a_tile_counts_as_a_part_of_it_is_in_registers():
     """3 tiles of 64 registers each, of which threads need a part at a time."""
-    moved = sink_conversions(assigned(transposed_sum(128), warps=8))
+    moved = sink_conversions(assigned(transposed_reduction(128), warps=8))
     assert order(moved) == ["load", "load", "gpu.convert_layout"]
 
 
-def scaled_sum(extent=64):
+def scaled_reduction(extent=64):
     """Half of x transposed, in f16, plus y."""
     b = Builder()
     types = {name: arg(pointer(F16), aligned=16) for name in "xy"}
     with b.kernel("k", **types, z=arg(pointer(F32), aligned=16), half=arg(F32)) as (x, y, z, half):
         i = b.arange(extent)
-        across = i[:, None] * extent + i[None, :]
+        row_major = i[:, None] * extent + i[None, :]
         first = (x + i[:, None] + i[None, :] * extent).load()
         first = (first.to(F32) * half).to(F16)
-        (z + across).store(first.to(F32) + (y + across).load().to(F32))
+        (z + row_major).store(first.to(F32) + (y + row_major).load().to(F32))
     return b.module()
 
 
 def test_a_conversion_moves_with_what_scales_its_result():
-    """The product with a number takes more bits, and is cast to as many as were loaded."""
-    function = assigned(scaled_sum())
+    """The multiplication by a number takes more bits, and is cast to as many as were loaded."""
+    function = assigned(scaled_reduction())
     assert order(function) == ["load", "gpu.convert_layout", "load"]
     moved = sink_conversions(function)
     assert order(moved) == ["load", "load", "gpu.convert_layout"]
@@ -96,17 +96,17 @@ def row_of_the_next(extent=64):
     types = {name: arg(pointer(F32), aligned=16) for name in "xyz"}
     with b.kernel("k", **types, s=arg(pointer(F16), aligned=16), n=arg(I32)) as (x, y, z, s, n):
         i = b.arange(extent)
-        across = i[:, None] * extent + i[None, :]
+        row_major = i[:, None] * extent + i[None, :]
         total = b.var(b.full((extent, extent), 0.0, F32))
         last = b.var(b.full((extent,), 0.0, F32))
         with b.for_(0, n) as step:
             row = (x + (i + step * extent)).load()
-            tile = (y + (across + step * extent**2)).load()
+            tile = (y + (row_major + step * extent**2)).load()
             half = (row[None, :] - tile).to(F16)
             change = (row - last.get())[None, :]
-            total.set(b.dot((s + across).load(), half, total.get() * change))
+            total.set(b.dot((s + row_major).load(), half, total.get() * change))
             last.set(row)
-        (z + across).store(total.get())
+        (z + row_major).store(total.get())
     return b.module()
 
 
@@ -122,12 +122,12 @@ def test_a_row_that_is_passed_on_anyway_is_converted_after_the_loads():
 
 
 def test_the_result_is_the_same():
-    module = transposed_sum()
+    module = transposed_reduction()
     x, y = np.random.default_rng(0).integers(-9, 9, (2, 32 * 32)).astype(np.float32)
-    found, expected = np.zeros((2, 32 * 32), np.float32)
-    SimtExecutor().launch(module, None, 1, [x, y, found], num_warps=4)
+    actual, expected = np.zeros((2, 32 * 32), np.float32)
+    SimtExecutor().launch(module, None, 1, [x, y, actual], num_warps=4)
     tileir.interpret(module, None, 1, [x, y, expected])
-    np.testing.assert_array_equal(found, expected)
+    np.testing.assert_array_equal(actual, expected)
 
 
 def stored_twice(extent=32):
@@ -137,11 +137,11 @@ def stored_twice(extent=32):
     last = {"z": arg(pointer(F32), aligned=16), "n": arg(I32)}
     with b.kernel("k", **types, **last) as (x, y, z, n):
         i = b.arange(extent)
-        down, across = i[:, None] + i[None, :] * extent, i[:, None] * extent + i[None, :]
+        down, row_major = i[:, None] + i[None, :] * extent, i[:, None] * extent + i[None, :]
         value = (x + down).load()
         with b.for_(0, n) as step:
             (y + (down + step * extent**2)).store(value)
-        (z + across).store(value)
+        (z + row_major).store(value)
     return b.module()
 
 

@@ -26,11 +26,11 @@ def test_every_integer(source, target, signed):
     half = 1 << source.bits - 1
     raw = np.arange(2 * half)
     worth = np.where(raw >= half, raw - 2 * half, raw)
-    held = ThreadValues(worth.astype(dtype_of(source)))
-    found = by_bits(thread(len(raw)), signed, source, target, held).array
+    stored = ThreadValues(worth.astype(dtype_of(source)))
+    values = by_bits(thread(len(raw)), signed, source, target, stored).array
     expected = (worth if signed else raw).astype(dtype_of(target))
-    assert found.dtype == expected.dtype and (found == expected).all()
-    assert not np.signbit(found[0])
+    assert values.dtype == expected.dtype and (values == expected).all()
+    assert not np.signbit(values[0])
 
 
 @for_each("signed", [False, True])
@@ -38,9 +38,9 @@ def test_every_integer(source, target, signed):
 def test_every_byte_of_four(target, signed):
     raw = np.arange(-128, 128) + (0 if signed else 128)
     values = [np.roll(raw, i * 37) for i in range(4)]
-    held = [ThreadValues(v.astype(np.uint8).view(np.int8)) for v in values]
-    found = four_by_bits(thread(256), target, held, signed=signed)
-    for result, value in zip(found, values, strict=True):
+    stored = [ThreadValues(v.astype(np.uint8).view(np.int8)) for v in values]
+    bits = four_by_bits(thread(256), target, stored, signed=signed)
+    for result, value in zip(bits, values, strict=True):
         assert result.array.dtype == dtype_of(target)
         assert (result.array == value.astype(dtype_of(target))).all()
         assert not np.signbit(result.array[value == 0]).any()
@@ -63,8 +63,8 @@ def test_bytes_become_singles_by_words(signed):
 
 def kernel(element, target, signed=True):
     b = Builder()
-    data, made = arg(pointer(element), aligned=16), arg(pointer(target), aligned=16)
-    with b.kernel("k", x=data, y=made) as (x, y):
+    data, out = arg(pointer(element), aligned=16), arg(pointer(target), aligned=16)
+    with b.kernel("k", x=data, y=out) as (x, y):
         at = b.arange(512)
         (y + at).store((x + at).load().to(target, signed=signed))
     return compile_kernel(b.module(), "sm_90", {"num_warps": 1})
@@ -85,9 +85,9 @@ def test_two_neighbours_are_widened_by_an_instruction():
 def test_every_e4m3(count):
     raw = np.arange(256, dtype=np.uint8)
     values = [raw, raw[::-1].copy()][:count]
-    found = widen_some(thread(256), [ThreadValues(x.view(dtype_of(F8E4M3))) for x in values])
-    assert len(found) == count
-    for x, half in zip(values, found, strict=True):
+    result = widen_some(thread(256), [ThreadValues(x.view(dtype_of(F8E4M3))) for x in values])
+    assert len(result) == count
+    for x, half in zip(values, result, strict=True):
         expected = x.view(dtype_of(F8E4M3)).astype(np.float32)
         assert np.array_equal(half.array.astype(np.float32), expected, equal_nan=True)
 
@@ -96,8 +96,8 @@ def test_every_e5m2():
     """An f16 is an e5m2 and 8 more digits, the payloads of NaNs included."""
     raw = np.arange(256, dtype=np.uint8)
     values = [np.roll(raw, i * 37) for i in range(4)]
-    found = widen_four_e5m2(thread(256), [ThreadValues(x.view(np.int8)) for x in values])
-    for x, half in zip(values, found, strict=True):
+    result = widen_four_e5m2(thread(256), [ThreadValues(x.view(np.int8)) for x in values])
+    for x, half in zip(values, result, strict=True):
         assert np.array_equal(half.array.view(np.uint16), x.astype(np.uint16) << 8)
 
 

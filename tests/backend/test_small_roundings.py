@@ -26,8 +26,8 @@ def boundaries(kind):
         )
         exact = exact.astype(np.float32)
     near = [np.nextafter(exact, np.float32(way)) for way in (-np.inf, np.inf)]
-    found = np.concatenate([exact, *near, np.float32([np.nan])])
-    return np.concatenate([found, -found])
+    values = np.concatenate([exact, *near, np.float32([np.nan])])
+    return np.concatenate([values, -values])
 
 
 FAR = np.array([np.nextafter(2.0**128, 0), 2.0**128, 1.5 * 2.0**128, 2.0**200, 1.7e308])
@@ -45,8 +45,8 @@ def test_a_float_is_rounded_once(kind, source, saturate, rounding):
             x = np.concatenate([x, FAR, -FAR])
         expected = to_float(x, dtype_of(kind), rounding=rounding, saturate=saturate)
         thread = SimtThread(len(x), (0, 0, 0), (1, 1, 1), SimtMemory(0))
-        found = narrow(thread, source, kind, ThreadValues(x), rounding, saturate).array
+        array = narrow(thread, source, kind, ThreadValues(x), rounding, saturate).array
     mask = (1 << kind.bits) - 1
-    bits = [v.view(np.uint8) & mask for v in (found, expected)]
+    bits = [v.view(np.uint8) & mask for v in (array, expected)]
     nan = [np.isnan(b.view(dtype_of(kind)).astype(np.float32)) for b in bits]
     assert ((bits[0] == bits[1]) | (nan[0] & nan[1])).all()

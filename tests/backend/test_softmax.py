@@ -23,8 +23,8 @@ def softmax(columns, element=F32, multiple=1):
         offsets, mask = b.program_id(axis=0) * stride + columns_, columns_ < n
         value = (x + offsets).load(mask, float("-inf")).to(F32)
         top = b.exp(value - b.splat(value.max(axis=0), to=value.type))
-        found = top / b.splat(top.sum(axis=0), to=top.type)
-        (y + offsets).store(found.to(element), mask)
+        quotient = top / b.splat(top.sum(axis=0), to=top.type)
+        (y + offsets).store(quotient.to(element), mask)
     return b.module()
 
 
@@ -56,10 +56,10 @@ def test_threads_agree_with_the_interpreter_in_bf16():
     x = np.random.default_rng(0).normal(size=(3, 96)).astype("float32")
 
     x = x.astype(ml_dtypes.bfloat16)
-    found = [np.zeros_like(x) for _ in range(2)]
-    SimtExecutor().launch(module, None, 3, [x, found[0], 96, 96])
-    tileir.interpret(module, None, 3, [x, found[1], 96, 96])
-    np.testing.assert_allclose(*(y.astype("float32") for y in found), rtol=2**-7)
+    out = [np.zeros_like(x) for _ in range(2)]
+    SimtExecutor().launch(module, None, 3, [x, out[0], 96, 96])
+    tileir.interpret(module, None, 3, [x, out[1], 96, 96])
+    np.testing.assert_allclose(*(y.astype("float32") for y in out), rtol=2**-7)
 
 
 @pytest.mark.parametrize("target", ["sm_80", "sm_90", "sm_90a"])

@@ -123,18 +123,18 @@ def test_threads_agree_and_touch_fewer_sectors(c, warps):
 
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("block", [(16, 32), (8, 16), (16, 8)])
-def test_rows_of_windows_meet_in_no_bank(block):
+def test_rows_of_windows_conflict_in_no_bank(block):
     counts = launched(Convolution(block=block), num_warps=1)
     reads = [t for op, t in counts.by_op.items() if op.mnemonic == "gpu.local_gather"]
     assert reads and not any(t.conflicts for t in reads)
 
 
 def test_a_loop_around_waits_for_those_who_still_read():
-    """Rows in a loop of unknown length: what one round read the next overwrites."""
+    """Rows in a loop of unknown length: what one iteration read the next overwrites."""
     text = Convolution(block=(4, 32)).text()
-    known = "%r.more, _ = icmp (i1, i1) %r.next, 3"
-    assert known in text
-    unknown = text.replace(known, "%r.more, _ = icmp (i1, i1) %r.next, %KH")
+    line = "%r.more, _ = icmp (i1, i1) %r.next, 3"
+    assert line in text
+    unknown = text.replace(line, "%r.more, _ = icmp (i1, i1) %r.next, %KH")
     unknown = unknown.replace("i32 %OW)", "i32 %OW, i32 %KH)")
     c, counts = Convolution(block=(4, 32)), Counts()
     x, k = image(SHAPE), image(c.window)
@@ -186,9 +186,9 @@ MASKED, WIDE = "%vx = load f32<16, 32> %px, %mask.1, 0.0", "i32<16, 32> %down, %
     ],
 )
 def test_what_stays_as_it_is(old, new):
-    """Volatile loads, sums that may wrap, rounds that are not known, other comparisons, stores
+    """Volatile loads, sums that may wrap, iterations that are not known, other comparisons, stores
     that may change what is read, windows that move by squares, loads that are not made in every
-    round."""
+    iteration."""
     text = Convolution().text()
     assert old in text
     module = parse(text.replace(old, new))
@@ -223,7 +223,7 @@ def test_images_that_begin_where_a_loop_counts_from_what_is_not_known_stay():
 
 
 def test_a_window_that_leaves_elements_out_stays():
-    """Every third column of two is none: what lies between was not loaded, and is not."""
+    """Every third column of two is none: what is between was not loaded, and is not."""
     module = parse(Convolution(window=(1, 2), stride=3, block=(4, 8)).text())
     assert stage_halo(module, gain=0).ir is module
 
@@ -275,14 +275,14 @@ def test_a_tile_of_windows_is_staged_as_what_it_holds_once():
     module, n = parse(TOEPLITZ), 150
     x, k = image((1, n))[0], image((1, 8))[0]
     expected = np.convolve(np.pad(x, (0, 200)), k[::-1], "valid")[:192]
-    found: list[int] = []
+    sectors: list[int] = []
     for windows in (False, True):
         y, counts = np.full(192, np.nan, np.float32), Counts()
         options = {"counts": counts, "num_warps": 2, "stage_halo": windows}
         SimtExecutor().launch(module, None, (3,), [x, k, y, n], **options)
         assert (y == expected).all()
-        found.append(total(counts, "sectors"))
-    assert found[1] < found[0]
+        sectors.append(total(counts, "sectors"))
+    assert sectors[1] < sectors[0]
     y = np.full(192, np.nan, np.float32)
     staged_ = stage_halo(module)
     assert staged_.remarks[0].message.startswith("load: 1 x 71 elements are staged")
@@ -314,14 +314,14 @@ def test_the_index_that_decides_reaches_farthest(step, stride, reach):
     """Of the indices of a tile that read a row, by other windows' offsets up to `reach`, the one
     whose comparison passes most easily."""
     last = 7
-    made = IndexBound(0, step, number(0), 0, stride, reach, 1, last)
+    index_bound = IndexBound(0, step, number(0), 0, stride, reach, 1, last)
     for at in range(stride * last + reach + 1):
-        found = [i for i in range(last + 1) if 0 <= at - stride * i <= reach]
-        if found:
-            assert deciding_index(made, at) == (max(found) if step > 0 else min(found))
+        reaching = [i for i in range(last + 1) if 0 <= at - stride * i <= reach]
+        if reaching:
+            assert deciding_index(index_bound, at) == (max(reaching) if step > 0 else min(reaching))
 
 
-def test_a_window_outside_of_its_slot_is_an_error():
+def test_a_window_outside_of_its_stage_is_an_error():
     text = """tir 1.0
 stage "halo"
 define kernel void @k(i32* %x, i32 %c) {

@@ -21,7 +21,7 @@ PASS = "async-pipeline{prefetch-operands=false}"
 
 
 def program(*, conditional: bool) -> Any:
-    """C += (A[i] B[i]^T) B[i] + (A[i] / 2) A[i], the second product if i is even where it is
+    """C += (A[i] B[i]^T) B[i] + (A[i] / 2) A[i], the second matmul if i is even where it is
     `conditional`."""
     b = Builder()
     kinds = {name: arg(pointer(F16), aligned=16) for name in "ab"}
@@ -50,9 +50,9 @@ def arguments(n: int) -> list[Any]:
 
 
 def result(launch: Any, module: Any, n: int, **options: Any) -> Any:
-    given = arguments(n)
-    launch(module, "k", (1,), given, **options)
-    return given[2]
+    inputs = arguments(n)
+    launch(module, "k", (1,), inputs, **options)
+    return inputs[2]
 
 
 @pytest.mark.sampled(1)
@@ -65,8 +65,8 @@ def test_results_stay_as_they_are(conditional: bool, n: int, machine: str, warps
     expected = result(tileir.interpret, module, n)
     np.testing.assert_array_equal(result(tileir.interpret, run(module, PASS).module, n), expected)
     options = {"num_warps": warps, "target": machine, "warp_specialize": False}
-    found = result(SimtExecutor().launch, module, n, **options)
-    np.testing.assert_array_equal(found, expected)
+    values = result(SimtExecutor().launch, module, n, **options)
+    np.testing.assert_array_equal(values, expected)
 
 
 def ops_of(module: Any, mnemonic: str) -> list[Any]:
@@ -74,14 +74,14 @@ def ops_of(module: Any, mnemonic: str) -> list[Any]:
 
 
 def test_every_dot_reads_its_own_fragments() -> None:
-    """One read of A as a whole is left, for the product of its half."""
+    """One read of A as a whole is left, for the matmul of its half."""
     for conditional in (False, True):
         piped = run(program(conditional=conditional), PASS).module
         reads = [op.result.type.shape for op in ops_of(piped, "gpu.local_load")]
         assert len(ops_of(piped, "gpu.shared_alloc")) == 2
         assert not ops_of(piped, "load")
         steps = SIZE // 16
-        assert reads.count((SIZE, 16)) == 2 * steps  # A and B^T of the first product
+        assert reads.count((SIZE, 16)) == 2 * steps  # A and B^T of the first matmul
         assert reads.count((SIZE, SIZE)) == 3  # B, A, and A to be halved
 
 

@@ -7,21 +7,21 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.backend.test_stored_operands import agree, chained, given, ops, simple
+from tests.backend.test_stored_operands import agree, chained, ops, random_operands, simple
 from tileir.backend import Options, compile as compile_kernel
 from tileir.builder import BF16, F16, F32, I8, I32, Builder, arg, pointer
 from tileir.machine import dtype_of
 
 
 @pytest.mark.sampled(1)
-@pytest.mark.parametrize(("warps", "rows", "columns", "depth", "rounds"), [
+@pytest.mark.parametrize(("warps", "rows", "columns", "depth", "iterations"), [
     (1, 32, 64, 64, 1), (2, 64, 32, 64, 1), (2, 32, 32, 64, 3), (4, 32, 64, 64, 2),
 ])  # fmt: skip
-def test_chained_dots(warps: int, rows: int, columns: int, depth: int, rounds: int) -> None:
+def test_chained_dots(warps: int, rows: int, columns: int, depth: int, iterations: int) -> None:
     """In a loop too, whose iterations wait before they overwrite the buffers."""
-    module = chained(rows, columns, depth, rounds)
+    module = chained(rows, columns, depth, iterations)
     shapes = (rows, depth), (columns, depth), (columns, depth), (depth, depth)
-    agree(module, [*given(F16, *shapes), np.zeros((rows, depth), np.float32)], warps)
+    agree(module, [*random_operands(F16, *shapes), np.zeros((rows, depth), np.float32)], warps)
     names = ops(module, warps)
     assert names.count("gpu.local_store") == 4, "operands that two dots read are stored once"
 
@@ -40,7 +40,7 @@ def test_operands_share_a_barrier() -> None:
 @pytest.mark.parametrize("warps", [1, 2])
 def test_types(element: Any, total: Any, warps: int) -> None:
     module = simple(element, total, 64, 32, 64)
-    arguments = [*given(element, (64, 64), (32, 64)), np.zeros((64, 32), dtype_of(total))]
+    arguments = [*random_operands(element, (64, 64), (32, 64)), np.zeros((64, 32), dtype_of(total))]
     agree(module, arguments, warps)
     names = ops(module, warps)
     assert names.count("gpu.local_store") == 2
@@ -54,7 +54,7 @@ def test_extents_that_are_no_multiples(rows: int, columns: int, depth: int, warp
     """Of the depth of an instruction."""
     module = simple(F16, F32, rows, columns, depth)
     shapes = (rows, depth), (columns, depth)
-    agree(module, [*given(F16, *shapes), np.zeros((rows, columns), np.float32)], warps)
+    agree(module, [*random_operands(F16, *shapes), np.zeros((rows, columns), np.float32)], warps)
 
 
 @pytest.mark.sampled(1)
@@ -69,7 +69,7 @@ def test_elements_are_stored_along_their_neighbours(order: tuple[int, int]) -> N
         left, right = ((p + places).load().to(BF16) for p in (x, y))
         (out + at).store(b.dot(left, right, b.full((64, 64), 0.0, F32)))
     module = b.module()
-    x, y = (v.astype(np.float32) for v in given(F32, (64, 64), (64, 64)))
+    x, y = (v.astype(np.float32) for v in random_operands(F32, (64, 64), (64, 64)))
     agree(module, [x, y, np.zeros((64, 64), np.float32)], 2)
     text = compile_kernel(module, "sm_90", Options(num_warps=2)).ptx
     assert "ldmatrix" in text
@@ -86,7 +86,7 @@ def test_what_a_dot_computes_is_an_operand_twice() -> None:
         first = b.dot(scores, right, zero)
         (out + at).store(b.dot(left, b.trans(scores, order=(1, 0)), first))
     module = b.module()
-    agree(module, [*given(F16, (64, 64), (64, 64)), np.zeros((64, 64), np.float32)], 2)
+    agree(module, [*random_operands(F16, (64, 64), (64, 64)), np.zeros((64, 64), np.float32)], 2)
     assert ops(module, 2).count("gpu.local_store") == 3
     assert "stmatrix" in compile_kernel(module, "sm_90", Options(num_warps=2)).ptx
 
@@ -101,7 +101,7 @@ def test_what_stays_in_registers() -> None:
         rows, columns = b.arange(64)[:, None], b.arange(64)[None, :]
         at = rows * 64 + columns
         unit = (rows == columns).to(F16)
-        apart = (x + at * 3).load()
-        (out + at).store(b.dot(apart, unit, b.full((64, 64), 0.0, F32)))
+        strided = (x + at * 3).load()
+        (out + at).store(b.dot(strided, unit, b.full((64, 64), 0.0, F32)))
     for module, warps in ((small, 1), (large, 8), (b.module(), 2)):
         assert "gpu.local_store" not in ops(module, warps)

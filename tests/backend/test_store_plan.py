@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from tests.backend.test_stored_operands import agree, given, ops
+from tests.backend.test_stored_operands import agree, ops, random_operands
 from tests.sizes import for_each
 from tileir.backend.software_pipeline.store_plan import plan_stores
 from tileir.builder import F16, F32, Builder, arg, pointer
@@ -63,5 +63,5 @@ def test_dots_whose_operands_do_not_fit_at_once_are_by_warpgroups() -> None:
     module = b.module()
     listed = ops(module, 8)
     assert listed.count("gpu.wgmma") == 4 and "dot" not in listed
-    arguments = [*given(F16, *[(128, 128)] * 5), np.zeros((128, 128), np.float32)]
+    arguments = [*random_operands(F16, *[(128, 128)] * 5), np.zeros((128, 128), np.float32)]
     agree(module, arguments, 8)

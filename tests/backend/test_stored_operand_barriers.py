@@ -1,4 +1,4 @@
-"""Generated products of matrices whose operands threads store to shared memory: threads compute
+"""Generated matmuls whose operands threads store to shared memory: threads compute
 what the interpreter does, without races, and each barrier is needed."""
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from tileir.tools.barriers import survey
 INPUTS = "xyzw"
 
 
-def products(seed: int, rows: int) -> Any:
-    """A kernel of 2 to 5 products of tiles of `rows` x 64 or 64 x 64, which are loaded, transposed,
-    sums of others or results of products before; in a loop, a branch, or neither, of which the sum
+def dots(seed: int, rows: int) -> Any:
+    """A kernel of 2 to 5 matmuls of tiles of `rows` x 64 or 64 x 64, which are loaded, transposed,
+    sums of others or results of matmuls before; in a loop, a branch, or neither, of which the sum
     is stored."""
     chance, b = random.Random(seed), Builder()
     kinds = {name: arg(pointer(F16), aligned=16) for name in INPUTS}
-    with b.kernel("products", **kinds, out=pointer(F32)) as (*inputs, out):
+    with b.kernel("dots", **kinds, out=pointer(F32)) as (*inputs, out):
         places = {n: b.arange(n)[:, None] * 64 + b.arange(64)[None, :] for n in (rows, 64)}
         total = b.var(b.full((rows, 64), 0.0, F32))
 
@@ -46,12 +46,12 @@ def products(seed: int, rows: int) -> Any:
                     low.append(right + chance.choice(low))
                 if way == 2:
                     low.append(square())
-                found = b.dot(chance.choice(high), right, b.full((rows, 64), 0.0, F32))
+                dot = b.dot(chance.choice(high), right, b.full((rows, 64), 0.0, F32))
                 if way > 2:
-                    high.append((found * 0.015625).to(F16))
+                    high.append((dot * 0.015625).to(F16))
                 if way == 5 and rows == 64:
                     low.append(high[-1])
-                total.set(total.get() + found)
+                total.set(total.get() + dot)
 
         form = chance.choice(("loop", "nested", "branch", "plain"))
         if form == "plain":
@@ -83,7 +83,7 @@ CASES = [(seed, rows, warps) for seed in range(4)
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize(("seed", "rows", "warps"), CASES)
 def test_threads_agree(seed: int, rows: int, warps: int) -> None:
-    module = products(seed, rows)
+    module = dots(seed, rows)
     agree(module, arguments(seed, rows), warps)
 
 
@@ -97,25 +97,25 @@ def test_each_barrier_is_needed(
 ) -> None:
     """But for `needless` of sm_90, and those of sm_90a where waits for wgmma of the one warpgroup
     suffice: a proof, not the inputs, says that these order nothing."""
-    module = products(seed, rows)
+    module = dots(seed, rows)
     names = [*INPUTS, "out"]
     inputs = [dict(zip(names, arguments(i, rows), strict=True)) for i in range(2)]
-    found = survey(module, None, (1,), inputs, warps, machine=machine)
-    assert found.removed and not found.survivors, found
-    assert machine == "sm_90a" or len(found.redundant) == needless
+    report = survey(module, None, (1,), inputs, warps, machine=machine)
+    assert report.removed and not report.survivors, report
+    assert machine == "sm_90a" or len(report.redundant) == needless
 
 
 FORMS = ("after", "around", "either", "first")
 
 
-def fixed_products(seed: int, form: str) -> Any:
-    """A kernel whose loops do not change some operands of their products: they were loaded before
+def fixed_dots(seed: int, form: str) -> Any:
+    """A kernel whose loops do not change some operands of their matmuls: they were loaded before
     all loops, or in an iteration of the loop around. Two loops come one `after` the other, or one
     is `around` the other, before or after whose loop dots read other operands, or of the two
     one runs, `either` this or that, or the `first` under a condition."""
     chance, b = random.Random(seed), Builder()
     kinds = {name: arg(pointer(F16), aligned=16) for name in INPUTS}
-    with b.kernel("products", **kinds, out=pointer(F32), n=I32) as (*inputs, out, n):
+    with b.kernel("dots", **kinds, out=pointer(F32), n=I32) as (*inputs, out, n):
         places = b.arange(64)[:, None] * 64 + b.arange(64)[None, :]
         zero = b.full((64, 64), 0.0, F32)
         total = b.var(zero)
@@ -165,12 +165,12 @@ def test_operands_that_loops_do_not_change(seed: int, form: str) -> None:
     random = np.random.default_rng(seed)
     tiles = [random.integers(-2, 3, 64 * 68).astype(np.float16) for _ in INPUTS]
     result = np.zeros((64, 64), np.float32)
-    module = fixed_products(seed, form)
-    wanted, found = ([*tiles, result.copy(), 2 + seed % 2] for _ in "ab")
-    tileir.interpret(module, "products", (1,), wanted)
+    module = fixed_dots(seed, form)
+    expected, results = ([*tiles, result.copy(), 2 + seed % 2] for _ in "ab")
+    tileir.interpret(module, "dots", (1,), expected)
     options: dict[str, Any] = {"target": "sm_90a", "warp_specialize": False, "num_warps": 4}
-    SimtExecutor().launch(module, "products", (1,), found, **options)
-    np.testing.assert_array_equal(found[-2], wanted[-2])
+    SimtExecutor().launch(module, "dots", (1,), results, **options)
+    np.testing.assert_array_equal(results[-2], expected[-2])
 
 
 def bytes_at_once(function: Any) -> int:
@@ -183,7 +183,7 @@ def bytes_at_once(function: Any) -> int:
 @pytest.mark.parametrize("form", FORMS)
 def test_operands_take_no_more_bytes_than_there_are(form: str) -> None:
     for seed in range(6):
-        kernel = fixed_products(seed, form).kernel()
+        kernel = fixed_dots(seed, form).kernel()
         counts: set[int] = set()
         for shared in range(0, 57 << 10, 8 << 10):
             changed = multiply_stored_operands(kernel, 4, shared)

@@ -21,8 +21,8 @@ from tileir.machine import dtype_of
 from tileir.ops.gpu import SharedAlloc
 
 
-def chained(rows: int, columns: int, depth: int, rounds: int = 1) -> Any:
-    """out = (q k^T) v + q h, `rounds` times, where q is read by two of the products."""
+def chained(rows: int, columns: int, depth: int, iterations: int = 1) -> Any:
+    """out = (q k^T) v + q h, `iterations` times, where q is read by two of the matmuls."""
     b = Builder()
     kinds = {name: arg(pointer(F16), aligned=16) for name in "qkvh"}
     with b.kernel("chained", **kinds, out=pointer(F32)) as (q, k, v, h, out):
@@ -36,14 +36,14 @@ def chained(rows: int, columns: int, depth: int, rounds: int = 1) -> Any:
             values, states = (v + grid(columns, depth)).load(), (h + grid(depth, depth)).load()
             first = b.dot(queries, states, b.full((rows, depth), 0.0, F32))
             weights = b.dot(queries, b.trans(keys, order=(1, 0)), b.full((rows, columns), 0.0, F32))
-            found = b.dot((weights * 0.5).to(F16), values, first)
+            dot = b.dot((weights * 0.5).to(F16), values, first)
             to = out + grid(rows, depth)
-            to.store(to.load() + found)
+            to.store(to.load() + dot)
 
-        if rounds == 1:
+        if iterations == 1:
             repeated()
         else:
-            with b.for_(0, rounds, stages=1):
+            with b.for_(0, iterations, stages=1):
                 repeated()
     return b.module()
 
@@ -57,12 +57,12 @@ def simple(element: Any, total: Any, m: int, n: int, k: int) -> Any:
         right = (y + (b.arange(n)[:, None] * k + b.arange(k)[None, :])).load()
         precision = "tf32" if element is F32 else "ieee"
         zero = b.full((m, n), 0, total)
-        found = b.dot(left, b.trans(right, order=(1, 0)), zero, precision=precision)
-        (out + (b.arange(m)[:, None] * n + b.arange(n)[None, :])).store(found)
+        dot = b.dot(left, b.trans(right, order=(1, 0)), zero, precision=precision)
+        (out + (b.arange(m)[:, None] * n + b.arange(n)[None, :])).store(dot)
     return b.module()
 
 
-def given(element: Any, *shapes: tuple[int, int]) -> list[Any]:
+def random_operands(element: Any, *shapes: tuple[int, int]) -> list[Any]:
     random = np.random.default_rng(0)
     return [random.integers(-3, 4, s).astype(dtype_of(element)) for s in shapes]
 
@@ -76,24 +76,24 @@ def ops(module: Any, warps: int) -> list[str]:
 
 def agree(module: Any, arguments: list[Any], warps: int) -> None:
     name = next(iter(module.functions))
-    wanted, found = ([a.copy() for a in arguments] for _ in range(2))
-    tileir.interpret(module, name, (1,), wanted)
+    expected, actual = ([a.copy() for a in arguments] for _ in range(2))
+    tileir.interpret(module, name, (1,), expected)
     options: dict[str, Any] = {"target": "sm_90a", "warp_specialize": False, "num_warps": warps}
-    SimtExecutor().launch(module, name, (1,), found, **options)
-    np.testing.assert_allclose(found[-1], wanted[-1], rtol=1e-3)
+    SimtExecutor().launch(module, name, (1,), actual, **options)
+    np.testing.assert_allclose(actual[-1], expected[-1], rtol=1e-3)
 
 
 @pytest.mark.sampled(1)
-@pytest.mark.parametrize(("warps", "rows", "columns", "depth", "rounds"), [
+@pytest.mark.parametrize(("warps", "rows", "columns", "depth", "iterations"), [
     (4, 64, 32, 64, 1), (8, 64, 64, 32, 1), (8, 128, 32, 64, 1), (4, 64, 32, 32, 3),
 ])  # fmt: skip
-def test_chained_products(warps: int, rows: int, columns: int, depth: int, rounds: int) -> None:
-    module = chained(rows, columns, depth, rounds)
+def test_chained_dots(warps: int, rows: int, columns: int, depth: int, iterations: int) -> None:
+    module = chained(rows, columns, depth, iterations)
     shapes = (rows, depth), (columns, depth), (columns, depth), (depth, depth)
-    agree(module, [*given(F16, *shapes), np.zeros((rows, depth), np.float32)], warps)
+    agree(module, [*random_operands(F16, *shapes), np.zeros((rows, depth), np.float32)], warps)
     names = ops(module, warps)
     assert "dot" not in names and names.count("gpu.wgmma") == 3
-    assert names.count("gpu.local_store") == 4, "operands that two products read are stored once"
+    assert names.count("gpu.local_store") == 4, "operands that two dots read are stored once"
 
 
 @pytest.mark.sampled(1)
@@ -108,7 +108,7 @@ def test_a_transpose_of_a_result_is_read_in_shared_memory(warps: int) -> None:
         scores = (b.dot(left, right, zero) * 0.125).to(F16)
         (out + places).store(b.dot(b.trans(scores, order=(1, 0)), right, zero))
     module = b.module()
-    x, y = given(F16, (128, 128), (128, 128))
+    x, y = random_operands(F16, (128, 128), (128, 128))
     agree(module, [x, y, np.zeros((128, 128), np.float32)], warps)
     names = ops(module, warps)
     assert names.count("gpu.wgmma") == 2 and names.count("gpu.local_store") == 3
@@ -138,7 +138,7 @@ def test_converted_operands_are_stored_as_they_were_loaded(form: str) -> None:
         product = b.dot((x + (rows * 64 + columns)).load(), half, b.full((64, 64), 0.0, F32))
         (out + (rows * 64 + columns)).store(product)
     module = b.module()
-    x, y = given(F16, (64, 64))[0], given(F32, (64, 64))[0]
+    x, y = random_operands(F16, (64, 64))[0], random_operands(F32, (64, 64))[0]
     agree(module, [x, y, np.zeros((64, 64), np.float32)], 4)
     done = run_pipeline(module, target("sm_90a"), Options(num_warps=4, warp_specialize=False), None)
     function = done.stages["barriers"].functions[done.kernel]
@@ -162,13 +162,17 @@ def test_tiles_that_are_transposed_are_computed_where_they_are_used() -> None:
         (out + places).store(product * b.trans(weights, order=(1, 0)))
     module = b.module()
     gates = np.linspace(-1, 1, 64, dtype=np.float32)
-    agree(module, [*given(F16, (64, 64), (64, 64)), gates, np.zeros((64, 64), np.float32)], 4)
+    agree(
+        module,
+        [*random_operands(F16, (64, 64), (64, 64)), gates, np.zeros((64, 64), np.float32)],
+        4,
+    )
     names = ops(module, 4)
     assert names.count("gpu.convert_layout") <= 1 == names.count("gpu.wgmma"), "of the gates"
 
 
 def powers() -> Any:
-    """out = x (y[i] h)^n y[i] ... h, for i < m, each product divided by four."""
+    """out = x (y[i] h)^n y[i] ... h, for i < m, each matmul divided by four."""
     b = Builder()
     kinds = {name: arg(pointer(F16), aligned=16) for name in "xyh"}
     with b.kernel("powers", **kinds, out=pointer(F32), n=arg(I32), m=arg(I32)) as args:
@@ -193,15 +197,15 @@ def test_operands_that_a_loop_does_not_change(inner: int, outer: int, warps: int
     """They are stored before the outermost loop that does not change them, once for all dots
     after it; those of an outer loop's iteration wait for what the iteration before reads."""
     module = powers()
-    x, y, h = given(F16, (64, 64), (3 * 64, 64), (64, 64))
+    x, y, h = random_operands(F16, (64, 64), (3 * 64, 64), (64, 64))
     arguments = [x, y, h, np.zeros((64, 64), np.float32), inner, outer]
-    wanted, found = (
+    expected, actual = (
         [a.copy() if isinstance(a, np.ndarray) else a for a in arguments] for _ in "ab"
     )
-    tileir.interpret(module, "powers", (1,), wanted)
+    tileir.interpret(module, "powers", (1,), expected)
     options: dict[str, Any] = {"target": "sm_90a", "warp_specialize": False, "num_warps": warps}
-    SimtExecutor().launch(module, "powers", (1,), found, **options)
-    np.testing.assert_allclose(found[3], wanted[3], rtol=1e-3)
+    SimtExecutor().launch(module, "powers", (1,), actual, **options)
+    np.testing.assert_allclose(actual[3], expected[3], rtol=1e-3)
     done = run_pipeline(
         module, target("sm_90a"), Options(num_warps=warps, warp_specialize=False), None
     )
@@ -232,7 +236,7 @@ def test_results_that_become_operand_b(warps: int) -> None:
             power = (b.dot(left, power, zero) * 0.25).to(F16)
         (out + places).store(power.to(F32))
     module = b.module()
-    x, y = given(F16, (128, 128), (128, 64))
+    x, y = random_operands(F16, (128, 128), (128, 64))
     agree(module, [x * np.float16(0.125), y, np.zeros((128, 64), np.float32)], warps)
     assert ops(module, warps).count("gpu.wgmma") == 3
 
@@ -240,7 +244,7 @@ def test_results_that_become_operand_b(warps: int) -> None:
 @pytest.mark.parametrize(("element", "total"), [(F16, F32), (F32, F32), (I8, I32)])
 def test_types(element: Any, total: Any) -> None:
     module = simple(element, total, 64, 32, 64)
-    arguments = [*given(element, (64, 64), (32, 64)), np.zeros((64, 32), dtype_of(total))]
+    arguments = [*random_operands(element, (64, 64), (32, 64)), np.zeros((64, 32), dtype_of(total))]
     agree(module, arguments, 4)
     assert ops(module, 4).count("gpu.wgmma") == 1
 
@@ -250,7 +254,7 @@ def test_operands_of_different_signs(lhs: str, rhs: str) -> None:
     signs = f"{{lhs_signed = {lhs}, rhs_signed = {rhs}}}"
     text = tileir.textual.print_module(simple(I8, I32, 64, 32, 64))
     module = tileir.textual.parse(re.sub(r"( = dot [^\n{]*?)( loc\(|\n)", rf"\1 {signs}\2", text))
-    arguments = [*given(I8, (64, 64), (32, 64)), np.zeros((64, 32), np.int32)]
+    arguments = [*random_operands(I8, (64, 64), (32, 64)), np.zeros((64, 32), np.int32)]
     agree(module, arguments, 4)
     assert ops(module, 4).count("gpu.wgmma") == 1
 
@@ -268,7 +272,7 @@ def test_operands_a_and_b_in_other_orders(order: tuple[int, int], along: int) ->
         product = b.dot(left, right, b.full((64, 64), 0.0, F32))
         (out + (rows * 64 + columns)).store(product)
     module = b.module()
-    agree(module, [*given(F16, (64, 64), (64, 64)), np.zeros((64, 64), np.float32)], 4)
+    agree(module, [*random_operands(F16, (64, 64), (64, 64)), np.zeros((64, 64), np.float32)], 4)
     assert ops(module, 4).count("gpu.wgmma") == 1
 
 

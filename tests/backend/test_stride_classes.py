@@ -1,4 +1,4 @@
-"""How far neighbours of a tile of pointers lie apart, by dimension."""
+"""The distances between neighbours of a tile of pointers, by dimension."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ entry:
 """
 
 
-def found(*terms: str) -> list[StrideClass]:
+def classes(*terms: str) -> list[StrideClass]:
     """The distances of `%x` moved by all of `terms`, one after the other."""
     lines, last = list[str](), "%xs"
     for n, term in enumerate(terms):
@@ -56,7 +56,7 @@ def found(*terms: str) -> list[StrideClass]:
 
 
 @pytest.mark.parametrize(
-    ("terms", "wanted"),
+    ("terms", "expected"),
     [
         ((), [SAME, SAME]), (("columns",), [SAME, COMPUTED]), (("rows",), [COMPUTED, SAME]),
         (("strided",), [STRIDED, SAME]), (("strided", "columns"), [STRIDED, COMPUTED]),
@@ -67,9 +67,9 @@ def found(*terms: str) -> list[StrideClass]:
         (("ns", "columns"), [SAME, COMPUTED]), (("scaled",), [LOOKED_UP, SAME]),
     ],
 )  # fmt: skip
-def test_the_farthest_of_the_terms(terms: tuple[str, ...], wanted: list[StrideClass]) -> None:
-    assert found(*terms) == wanted
-    assert found(*terms[::-1]) == wanted
+def test_the_farthest_of_the_terms(terms: tuple[str, ...], expected: list[StrideClass]) -> None:
+    assert classes(*terms) == expected
+    assert classes(*terms[::-1]) == expected
 
 
 ROWS = """tir 1.0

@@ -21,15 +21,15 @@ def equal(module, grid, arguments, *, keep=0, rtol=0.0, loops=None):
     """The program and those cut by strip-mining give the same; the one that computes again what
     loops need."""
     result = run(module, SMALL.format(keep=keep))
-    again = parse(print_module(result.module))
+    reparsed = parse(print_module(result.module))
     saving = run(module, SMALL.format(keep=keep).replace("}", ",functions=true}")).module
-    found = []
-    for program in (module, result.module, again, saving):
+    results = []
+    for program in (module, result.module, reparsed, saving):
         copies = [a.copy() if isinstance(a, np.ndarray) else a for a in arguments]
         tileir.interpret(program, None, grid, copies)
-        found.append(copies)
-    for other in found[1:]:
-        for a, b in zip(found[0], other, strict=True):
+        results.append(copies)
+    for other in results[1:]:
+        for a, b in zip(results[0], other, strict=True):
             np.testing.assert_allclose(b, a, rtol=rtol, atol=rtol)
     text = print_module(result.module)
     if loops is not None:
@@ -103,8 +103,10 @@ def test_a_function_of_a_function_is_computed_once_with_it():
     x = np.random.default_rng(3).normal(size=200).astype(np.float32)
     arguments = [x, np.full_like(x, np.nan), np.full_like(x, np.nan)]
     equal(b.module(), 1, arguments, rtol=1e-6)
-    found = run(b.module(), "strip-mine{warps=1,limit=1,chunk=1,keep=0,functions=true}").module
-    text = print_module(found)
+    transformed = run(
+        b.module(), "strip-mine{warps=1,limit=1,chunk=1,keep=0,functions=true}"
+    ).module
+    text = print_module(transformed)
     assert [text.count(f" = {op} ") for op in ("exp", "sin", "gpu.private_alloc")] == [1, 1, 1]
 
 
@@ -142,7 +144,7 @@ def test_a_store_where_the_value_was_read_needs_no_promise():
     equal(b.module(), 2, [np.arange(400, dtype=np.float32)], rtol=1e-6, loops=2)
 
 
-def test_a_value_that_is_stored_over_is_not_read_again():
+def test_a_value_that_is_stored_over_is_not_reloaded():
     module = parse((FOUND / "strip_read_after_in_place.tir").read_text())
     equal(module, 1, [np.arange(1100, dtype=np.float64), np.zeros(1100)], loops=2)
     equal(module, 1, [np.arange(1100, dtype=np.float64), np.zeros(1100)], keep=3)

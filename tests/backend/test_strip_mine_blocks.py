@@ -16,8 +16,8 @@ def places(b, rows, columns):
 
 
 @pytest.mark.parametrize("shape", [(31, 7), (7, 31)], ids=str)
-def test_a_scan_is_read_along_its_axis_from_memory_and_computed_again_along_the_other(shape):
-    """Of what is staged there are pieces along one dimension alone."""
+def test_a_scan_is_read_along_its_axis_from_memory_and_recomputed_along_the_other(shape):
+    """Of what is staged there are chunks along one dimension alone."""
     rows, columns = shape
     b = Builder()
     with b.kernel("k", x=pointer(I32), y=pointer(I32), z=pointer(I32)) as (x, y, z):
@@ -31,25 +31,25 @@ def test_a_scan_is_read_along_its_axis_from_memory_and_computed_again_along_the_
 
 
 @pytest.mark.parametrize("limit", [1, 2])
-def test_what_pieces_of_another_block_need_whole_is_computed(limit):
-    """A loop in `body` computes pieces of `row` again, out of all of `column`, which no op of its
+def test_what_chunks_of_another_block_need_whole_is_computed(limit):
+    """A loop in `body` computes chunks of `row` again, out of all of `column`, which no op of its
     block reads."""
     b = Builder()
     with b.kernel("k", y=pointer(I32), n=I32) as (y, n):
         column = b.arange(7)[:, None] * n
         row = (b.zeros((7, 31), I32) + column).reduce(0, lambda a, c: a ^ c)
-        held = b.var(b.zeros((7, 31), I32))
+        state = b.var(b.zeros((7, 31), I32))
         with b.for_(2):
-            held.set((row[None, :].broadcast_to(7, 31) + held) & 31)
-        (y + places(b, 7, 31)).store(held)
+            state.set((row[None, :].broadcast_to(7, 31) + state) & 31)
+        (y + places(b, 7, 31)).store(state)
     module = b.module()
     options = f"strip-mine{{warps=1,limit={limit},chunk={limit}}}"
-    found = []
+    results = []
     for program in (module, run(module, options).module):
         y = np.zeros(7 * 31, np.int32)
         tileir.interpret(program, "k", (1,), {"y": y, "n": 5})
-        found.append(y)
-    np.testing.assert_array_equal(*found)
+        results.append(y)
+    np.testing.assert_array_equal(*results)
 
 
 def test_what_is_stored_in_another_block_than_it_is_computed_in_is_staged_there():
@@ -58,22 +58,22 @@ def test_what_is_stored_in_another_block_than_it_is_computed_in_is_staged_there(
     with b.kernel("k", **kinds, n=I32) as (x, y, z, n):
         value = b.maximum(places(b, 8, 16) & 7, b.zeros((8, 16), I32))
         with b.if_(n > 0):
-            held = (x + places(b, 8, 16)).load()
-            (z + places(b, 8, 16)).store(value, (held & 1) == 0)
-            (y + b.arange(8)).store(value.sum(1) + held.max(1))
-            (z + 128 + (127 - places(b, 8, 16))).store(held)
+            stored = (x + places(b, 8, 16)).load()
+            (z + places(b, 8, 16)).store(value, (stored & 1) == 0)
+            (y + b.arange(8)).store(value.sum(1) + stored.max(1))
+            (z + 128 + (127 - places(b, 8, 16))).store(stored)
     arguments = [numbers(128, np.int32), np.zeros(8, np.int32), np.zeros(256, np.int32), 1]
     equal(b.module(), 1, arguments)
 
 
 @pytest.mark.parametrize("options", ["limit=1,chunk=2", "limit=2,chunk=9", "limit=3"])
-def test_pieces_are_no_larger_than_what_is_not_cut(options):
+def test_chunks_are_no_larger_than_what_is_not_cut(options):
     b = Builder()
     with b.kernel("k", y=pointer(I32), n=I32) as (y, n):
-        held = b.var(b.arange(320) & 15)
+        state = b.var(b.arange(320) & 15)
         with b.for_(n):
-            held += 1
-        (y + b.arange(320)).store(held)
+            state += 1
+        (y + b.arange(320)).store(state)
     module = b.module()
     new = run(module, f"strip-mine{{warps=1,{options}}}").module
     y = np.zeros(320, np.int32)

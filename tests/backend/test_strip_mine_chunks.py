@@ -1,4 +1,4 @@
-"""Pieces of strip-mined tiles: how large they are, what is kept of them, and in which order."""
+"""Chunks of strip-mined tiles: how large they are, what is kept of them, and in which order."""
 
 import numpy as np
 import pytest
@@ -16,7 +16,7 @@ from .test_strip_mine import SMALL, buffers, equal, softmax
 
 @for_each("unit", [1, 2, 3, 64])
 @for_each("most", [32, 100, 4096])
-def test_pieces_fit_and_divide_where_they_can(unit, most):
+def test_chunks_fit_and_divide_where_they_can(unit, most):
     for extent in [*range(1, 70), 96, 100, 128, 192, 1000, 1024, 4096, 5000, 65536]:
         size = chunk_size(extent, unit, most)
         fits = max(1, min(most // unit, extent))
@@ -86,12 +86,12 @@ def two_softmaxes(first, second):
 
 @pytest.mark.parametrize(("keep", "kept"), [(0, 0), (1, 1), (2, 2), (3, 3), (4, 4), (100, 14)])
 def test_what_is_kept_counts_for_all_tiles_together(keep, kept):
-    """Each piece that is kept is loaded on its own, and loops load the others, three times."""
+    """Each chunk that is kept is loaded on its own, and loops load the others, three times."""
     module = two_softmaxes(160, 288)
     text = print_module(run(module, SMALL.format(keep=keep)).module)
-    pieces = sum(map(int, (160 / 32, 288 / 32)))
+    chunks = sum(map(int, (160 / 32, 288 / 32)))
     loops = text.count("cond_br ")
-    assert text.count(" = load ") - loops == min(kept, pieces)
+    assert text.count(" = load ") - loops == min(kept, chunks)
 
 
 def test_only_what_several_loops_read_is_kept():
@@ -116,12 +116,12 @@ def test_a_row_is_not_kept_where_a_matrix_would_be_peeled_for_it():
         value = (x + rows).load()[:, None] * (w + b.arange(512)).load()[None, :]
         weight = (value - value.max(axis=1)[:, None]).exp()
         (y + rows).store(weight.sum(axis=1))
-    found = run(b.module(), "strip-mine{warps=1,limit=2,chunk=2,keep=4}").module
-    products = [op for op in found.functions["k"].ops if op.mnemonic == "fmul"]
-    assert len(products) == 2
+    transformed = run(b.module(), "strip-mine{warps=1,limit=2,chunk=2,keep=4}").module
+    multiplications = [op for op in transformed.functions["k"].ops if op.mnemonic == "fmul"]
+    assert len(multiplications) == 2
     x, w = np.linspace(0, 1, 64, dtype=np.float32), np.linspace(-1, 1, 512, dtype=np.float32)
     y = np.zeros_like(x)
-    executor("interpreter").launch(found, "k", 1, [x, w, y])
+    executor("interpreter").launch(transformed, "k", 1, [x, w, y])
     scores = x[:, None] * w
     expected = np.exp(scores - scores.max(axis=1, keepdims=True)).sum(axis=1)
     np.testing.assert_allclose(y, expected, rtol=1e-5)
@@ -130,9 +130,9 @@ def test_a_row_is_not_kept_where_a_matrix_would_be_peeled_for_it():
 @pytest.mark.parametrize("keep", [0, 1, 5])
 def test_loops_are_counted(keep):
     for module in (softmax(1, 160), softmax(4, 64), two_softmaxes(160, 288)):
-        found = run(module, SMALL.format(keep=keep))
-        (step,) = found.records
-        assert step.statistics["loops"] == print_module(found.module).count("cond_br ")
+        result = run(module, SMALL.format(keep=keep))
+        (step,) = result.records
+        assert step.statistics["loops"] == print_module(result.module).count("cond_br ")
 
 
 def streamed(columns):
@@ -147,8 +147,8 @@ def streamed(columns):
 
 
 @pytest.mark.parametrize("keep", [0, 1, 2, 5])
-def test_what_is_read_for_the_last_time_is_not_needed_again(keep):
-    """Pieces that are kept are read once; of others, the last loop's."""
+def test_what_is_read_for_the_last_time_is_evicted_first(keep):
+    """Chunks that are kept are read once; of others, the last loop's."""
     text = print_module(run(streamed(160), SMALL.format(keep=keep)).module)
     assert text.count("eviction = first") == keep + (keep < 5)
 
@@ -166,7 +166,7 @@ def test_a_result_of_a_result_takes_its_own_loop():
     equal(b.module(), 1, [x, np.zeros_like(x)], loops=4, rtol=1e-5)
 
 
-def test_stores_that_may_meet_keep_their_order():
+def test_stores_that_may_alias_keep_their_order():
     """Every loop that reads what another stores comes after it, and no later than it must."""
     b = Builder()
     with b.kernel("k", **buffers("x", "y", "z")) as (x, y, z):
@@ -180,11 +180,11 @@ def test_stores_that_may_meet_keep_their_order():
     equal(b.module(), 1, [x, np.zeros_like(x), np.zeros_like(x)], loops=5, rtol=1e-6)
 
 
-@pytest.mark.parametrize(("warps", "piece"), [(1, 512), (4, 2048), (8, 4096), (16, 8192)])
-def test_pieces_are_an_eighth_of_the_registers(warps, piece):
+@pytest.mark.parametrize(("warps", "chunk"), [(1, 512), (4, 2048), (8, 4096), (16, 8192)])
+def test_chunks_are_an_eighth_of_the_registers(warps, chunk):
     """Of the 128 that a thread of 16 warps has: 16 words."""
     text = print_module(run(streamed(1 << 17), f"strip-mine{{warps={warps},keep=0}}").module)
-    assert f"f32<{piece}>" in text
+    assert f"f32<{chunk}>" in text
 
 
 def test_tiles_that_registers_hold_stay_whole():

@@ -24,7 +24,7 @@ def kernel(b, *names, element=F32, promised=False, **more):
 @pytest.mark.parametrize("promised", [False, True])
 @pytest.mark.parametrize("count", [33, 64, 96, 100])
 @pytest.mark.parametrize("combiner", NAMED)
-def test_a_scan_goes_on_from_piece_to_piece(combiner, count, promised):
+def test_a_scan_is_carried_from_chunk_to_chunk(combiner, count, promised):
     b, element = Builder(), NAMED[combiner]
     with kernel(b, "x", "y", element=element, promised=promised) as (x, y):
         place = b.arange(count)
@@ -57,8 +57,8 @@ def test_what_follows_a_scan_reads_it_in_any_loop():
         place = b.arange(160)
         value = (x + place).load()
         prefix = b.scan(value, combiner="fadd")
-        again = b.scan(prefix * 0.5 + value, combiner="fmaxnum")
-        (y + place).store(again - prefix.sum(axis=0))
+        rescanned = b.scan(prefix * 0.5 + value, combiner="fmaxnum")
+        (y + place).store(rescanned - prefix.sum(axis=0))
     x = numbers(160)
     equal(b.module(), 1, [x, np.zeros_like(x)])
 
@@ -67,7 +67,7 @@ def test_what_follows_a_scan_reads_it_in_any_loop():
 @pytest.mark.parametrize("promised", [False, True])
 @pytest.mark.parametrize("count", [33, 40, 64, 96, 100])
 @pytest.mark.parametrize("combiner", ["fadd", "smax"])
-def test_a_scan_from_the_end_begins_with_the_last_piece(combiner, count, promised):
+def test_a_scan_from_the_end_begins_with_the_last_chunk(combiner, count, promised):
     b, element = Builder(), NAMED[combiner]
     with kernel(b, "x", "y", element=element, promised=promised) as (x, y):
         place = b.arange(count)
@@ -102,8 +102,8 @@ def test_a_scan_by_a_function_stays_whole():
     b = Builder()
     with kernel(b, "x", "y", promised=True) as (x, y):
         place = b.arange(100)
-        found = b.scan((x + place).load(), axis=0, combiner=lambda a, c: a + c)
-        (y + place).store(found)
+        scanned = b.scan((x + place).load(), axis=0, combiner=lambda a, c: a + c)
+        (y + place).store(scanned)
     result = run(b.module(), SMALL.format(keep=0))
     assert {d.code for d in result.remarks} == {"TIR0752"}
 
@@ -127,7 +127,7 @@ def folding(count, *, rows=0):
 @pytest.mark.parametrize("rows", [0, 3])
 @pytest.mark.parametrize("count", [31, 33, 64, 96, 100])
 @pytest.mark.parametrize("keep", [0, 1])
-def test_a_reduction_by_a_function_begins_with_the_first_piece(count, rows, keep):
+def test_a_reduction_by_a_function_begins_with_the_first_chunk(count, rows, keep):
     x = np.random.default_rng(2).choice([0.0, -2.0], size=count * max(rows, 1)).astype(np.float32)
     new = equal(folding(count, rows=rows), 1, [x, np.zeros(max(rows, 1), np.float32)], keep=keep)
     assert f"load f32<{count}>" not in print_module(new) or count < 32
@@ -149,13 +149,13 @@ def test_the_place_of_the_largest(name, count, rows):
 
 @pytest.mark.parametrize("count", [33, 64, 100])
 @pytest.mark.parametrize("masked", [False, True])
-def test_a_histogram_is_the_sum_of_those_of_its_pieces(count, masked):
+def test_a_histogram_is_the_total_of_those_of_its_chunks(count, masked):
     b = Builder()
     with kernel(b, "x", "y", element=I32, n=I32) as (x, y, n):
         place = b.arange(count)
         mask = (place < n) if masked else None
-        found = b.histogram((x + place).load(), tile(I32, (8,)), mask)
-        (y + b.arange(8)).store(found)
+        histogram = b.histogram((x + place).load(), tile(I32, (8,)), mask)
+        (y + b.arange(8)).store(histogram)
     equal(b.module(), 1, [numbers(count, np.int32), np.zeros(8, np.int32), count - 7])
 
 
@@ -216,12 +216,12 @@ def test_threads_agree(on, what):
         module = b.module()
         x = numbers(count, np.float32 if element is F32 else np.int32)
         y = np.zeros(count, x.dtype)
-    found = []
+    result = []
     for machine in ("interpreter", on):
         copies = [x.copy(), y.copy()]
         executor(machine).launch(with_warps(module, 2), None, (1,), copies)
-        found.append(copies)
-    for a, c in zip(*found, strict=True):
+        result.append(copies)
+    for a, c in zip(*result, strict=True):
         np.testing.assert_allclose(c, a, rtol=1e-4, atol=1e-6)
 
 

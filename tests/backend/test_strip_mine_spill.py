@@ -37,21 +37,21 @@ def summing(shape, promised=True):
 @pytest.mark.sampled(6)
 @pytest.mark.parametrize("promised", [False, True])
 @pytest.mark.parametrize("shape", [(64,), (100,), (97,), (3, 40), (40, 3), (2, 33)], ids=str)
-@pytest.mark.parametrize("rounds", [1, 2, 5])
+@pytest.mark.parametrize("iterations", [1, 2, 5])
 @pytest.mark.parametrize("keep", [0, 2])
-def test_what_a_loop_carries(shape, promised, rounds, keep):
+def test_what_a_loop_carries(shape, promised, iterations, keep):
     count = int(np.prod(shape))
     new = equal(
-        summing(shape, promised), 1, [numbers(5 * count), numbers(count), rounds], keep=keep
+        summing(shape, promised), 1, [numbers(5 * count), numbers(count), iterations], keep=keep
     )
     text = print_module(new)
     assert f"f32<{', '.join(map(str, shape))}>" not in text and allotted(new)
 
 
-def test_pieces_in_memory_are_an_element_a_thread():
-    for count, pieces in ((64, "private<f32<32>, 2>"), (100, "private<f32<25>, 4>")):
+def test_chunks_in_memory_are_an_element_a_thread():
+    for count, chunks in ((64, "private<f32<32>, 2>"), (100, "private<f32<25>, 4>")):
         new = equal(summing((count,)), 1, [numbers(3 * count), numbers(count), 2])
-        assert allotted(new) == [pieces]
+        assert allotted(new) == [chunks]
 
 
 def test_values_that_change_places():
@@ -66,8 +66,8 @@ def test_values_that_change_places():
             second.set(old)
         (y + place).store(first.get())
         (y + 96 + place).store(second.get())
-    for rounds in (0, 1, 2, 3):
-        equal(b.module(), 1, [numbers(192), numbers(192), rounds])
+    for iterations in (0, 1, 2, 3):
+        equal(b.module(), 1, [numbers(192), numbers(192), iterations])
 
 
 LAST = """tir 1.0
@@ -96,10 +96,10 @@ out:
 """
 
 
-@pytest.mark.parametrize("rounds", [1, 2, 4])
-def test_after_a_loop_the_value_before_the_last_round(rounds):
-    """The edge that goes round is the one that writes."""
-    new = equal(parse(LAST), 1, [numbers(96), numbers(96), rounds])
+@pytest.mark.parametrize("iterations", [1, 2, 4])
+def test_after_a_loop_the_value_before_the_last_iteration(iterations):
+    """The edge that goes around the loop is the one that writes."""
+    new = equal(parse(LAST), 1, [numbers(96), numbers(96), iterations])
     assert "f32<96>" not in print_module(new)
 
 
@@ -128,7 +128,7 @@ def test_what_is_read_after_something_that_nothing_may_pass():
     assert "f32<96>" not in print_module(new)
 
 
-def test_what_can_be_computed_again_is():
+def test_what_can_be_rematerialized_is():
     b = Builder()
     with kernel(b, "x", "y", n=I32) as (x, y, n):
         place = b.arange(96) * 2 - n
@@ -156,9 +156,9 @@ def test_what_cannot_be_cut_goes_through_no_memory():
 @pytest.mark.parametrize("on", ["simt", "cpu"])
 def test_threads_agree(on):
     x, y = numbers(3 * 9001), numbers(9001)
-    found = []
+    results = []
     for machine in ("interpreter", on):
         copies = [x.copy(), y.copy(), 3]
         executor(machine).launch(with_warps(summing((9001,), False), 2), None, (1,), copies)
-        found.append(copies[1])
-    np.testing.assert_array_equal(*found)
+        results.append(copies[1])
+    np.testing.assert_array_equal(*results)

@@ -1,4 +1,4 @@
-"""Strip-mining where stores may change what is loaded: pieces wait in private memory."""
+"""Strip-mining where stores may change what is loaded: chunks wait in private memory."""
 
 import numpy as np
 import pytest
@@ -39,7 +39,7 @@ def test_what_is_stored_is_what_was_there_before(count, shift):
 
 @pytest.mark.parametrize("count", [64, 97])
 def test_a_store_to_where_a_load_reads_keeps_nothing(count):
-    """Places of different elements differ, and a piece is stored once it has been loaded."""
+    """Places of different elements differ, and a chunk is stored once it has been loaded."""
     b = Builder()
     with b.kernel("k", x=pointer(F32)) as (x,):
         place = x + (b.arange(count) + 3)
@@ -86,7 +86,7 @@ def test_the_row_is_loaded_once_and_reduced_as_it_is():
     assert allotted(new) == ["private<f32<1, 32>, 10>"]
 
 
-def test_a_piece_that_is_smaller_stays_in_registers():
+def test_a_chunk_that_is_smaller_stays_in_registers():
     new = run(softmax(1, 70), SMALL.format(keep=0)).module
     assert allotted(new) == ["private<f32<1, 32>, 2>"]
     assert print_module(new).count("private_load f32<1, 6>") == 0
@@ -109,7 +109,7 @@ def test_small_elements_are_kept_packed():
     assert allotted(equal(b.module(), 1, values, keep=2)) == []
 
 
-def test_a_sum_is_kept_where_what_is_added_would_be_more():
+def test_a_reduction_is_kept_where_its_operand_would_be_larger():
     b = Builder()
     with b.kernel("k", x=pointer(F32), w=pointer(F32), y=pointer(F32)) as (x, w, y):
         place = b.arange(96)

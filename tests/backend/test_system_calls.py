@@ -31,16 +31,16 @@ entry:
 
 
 def lines(text, arguments, grid=1, **options):
-    found = []
-    SimtExecutor().launch(textual.parse(text), None, grid, arguments, output=found, **options)
-    return found
+    printed = []
+    SimtExecutor().launch(textual.parse(text), None, grid, arguments, output=printed, **options)
+    return printed
 
 
 @pytest.mark.parametrize("warps", [1, 4])
 def test_every_element_is_printed_once(warps):
     x = np.array([1, 2.5, -3, 0.1], np.float32)
-    found = lines(PRINTS, [x, 255], num_warps=warps)
-    assert sorted(found) == sorted(
+    printed = lines(PRINTS, [x, 255], num_warps=warps)
+    assert sorted(printed) == sorted(
         [f"(0, 0, 0) <string>:10: [{i}] x {v:.9g}" for i, v in enumerate(x)]
         + [f"(0, 0, 0) <string>:11: [{i}] {x[i]:.9g}" for i in range(2)]
         + ["(0, 0, 0) <string>:12: n 0xff"]
@@ -181,8 +181,8 @@ entry:
 """.replace(",\n    pack", ", pack")
     )
     ptx = compile_kernel(module, "sm_90", {"permit": ("inline_asm",), "num_warps": 1}).ptx
-    found = re.findall(r"// of (.*);", ptx)
-    assert [len(set(registers.split(", "))) for registers in found] == packs
+    matches = re.findall(r"// of (.*);", ptx)
+    assert [len(set(registers.split(", "))) for registers in matches] == packs
 
 
 EXTERN = """tir 1.0
@@ -237,8 +237,8 @@ def bitcode(text):
 
 
 def test_functions_of_bitcode_are_taken_with_what_they_call():
-    text, found = functions_of(bitcode(LLVM_LIBRARY), {"thrice", "fourfold"})
-    assert found == {"thrice"}
+    text, functions = functions_of(bitcode(LLVM_LIBRARY), {"thrice", "fourfold"})
+    assert functions == {"thrice"}
     assert "@product" in text and "@unused" not in text
     assert functions_of(bitcode(LLVM_LIBRARY), {"fourfold"}) == ("", set())
     with pytest.raises(CompileError, match="TIR0719"):

@@ -26,11 +26,11 @@ def series(x: Decimal, first: int) -> Decimal:
 
 
 def exact(name: str, x: float) -> Decimal:
-    turns = round(Fraction(x) / HALF_PI)
-    rest = Fraction(x) - turns * HALF_PI
+    quarters = round(Fraction(x) / HALF_PI)
+    rest = Fraction(x) - quarters * HALF_PI
     number = Decimal(rest.numerator) / Decimal(rest.denominator)
     s, c = series(number, 1), series(number, 0)
-    for _ in range(turns % 4):
+    for _ in range(quarters % 4):
         s, c = c, -s
     return {"sin": s, "cos": c, "tan": s / c}[name]
 
@@ -43,22 +43,22 @@ def test_as_near_as_measured(name: str) -> None:
         r.uniform(-0.8, 0.8, 300), r.uniform(-20, 20, 300), r.uniform(-1e5, 1e5, 100),
         np.exp(r.uniform(-40, 0, 100)), np.arange(1, 60) * np.pi / 4, np.ldexp(1.1, [60, 300, 900]),
     ])  # fmt: skip
-    found = computed(_DOUBLE[name], F64, x).handle.array
+    result = computed(_DOUBLE[name], F64, x).handle.array
     with localcontext() as context:
         context.prec = DIGITS
         off = []
-        for number, value in zip(x.tolist(), found.tolist(), strict=True):
-            wanted = exact(name, number)
-            unit = Decimal(float(np.spacing(abs(float(wanted)))))
-            off.append(abs(Decimal(value) - wanted) / unit)
+        for number, value in zip(x.tolist(), result.tolist(), strict=True):
+            expected = exact(name, number)
+            unit = Decimal(float(np.spacing(abs(float(expected)))))
+            off.append(abs(Decimal(value) - expected) / unit)
     assert float(max(off)) <= WORST[name]
 
 
 @pytest.mark.parametrize("name", sorted(WORST))
 def test_values_at_ends(name: str) -> None:
     x = np.array([0.0, -0.0, np.inf, -np.inf, np.nan, 5e-324, -5e-324])
-    found = computed(_DOUBLE[name], F64, x).handle.array
+    result = computed(_DOUBLE[name], F64, x).handle.array
     zero = np.ones(2) if name == "cos" else np.array([0.0, -0.0])
-    assert (found[:2] == zero).all() and (np.signbit(found[:2]) == np.signbit(zero)).all()
-    assert np.isnan(found[2:5]).all()
-    assert (found[5:] == (1 if name == "cos" else x[5:])).all()
+    assert (result[:2] == zero).all() and (np.signbit(result[:2]) == np.signbit(zero)).all()
+    assert np.isnan(result[2:5]).all()
+    assert (result[5:] == (1 if name == "cos" else x[5:])).all()

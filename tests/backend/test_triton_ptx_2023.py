@@ -118,7 +118,7 @@ CASES = [
     Case("kernel_230424_02", copied_rows, one, 1000, (), False,
          {"barriers": 0, "accesses": 500},
          {"load4": 2, "store4": 2, "predicates": 4, "barriers": 0, "accesses": 500}),
-    # Every warp reduces all elements, 16 bytes of them per thread, so that warps need not meet.
+    # Every warp reduces all elements, 16 bytes per thread, so that warps need not synchronize.
     Case("kernel_230424_03", summed, one, 128, (), False,
          {"load": 1, "store": 1, "shuffles": 7, "barriers": 2, "bytes": 512,
           "shared.loads": 2, "shared.stores": 2},
@@ -168,12 +168,12 @@ PATTERNS = {
 def counted(case: Case, target: str) -> dict[str, int]:
     """What OURS asks for."""
     compiled = compile_kernel(read(case.name), target)
-    found = {key: written(compiled.ptx, pattern) for key, pattern in PATTERNS.items()}
-    found["bytes"] = compiled.plan.shared
+    counts = {key: written(compiled.ptx, pattern) for key, pattern in PATTERNS.items()}
+    counts["bytes"] = compiled.plan.shared
     if "accesses" in case.ours:
         arrays, _ = case.make(case.size)
-        found["accesses"] = accesses(case, arrays, target)
-    return found
+        counts["accesses"] = accesses(case, arrays, target)
+    return counts
 
 
 def accesses(case: Case, arrays: Arrays, target: str) -> int:
@@ -203,8 +203,8 @@ def test_every_kernel_of_the_folder_is_here_and_canonical():
 @ALL
 @pytest.mark.parametrize("target", ["sm_80", "sm_90"])
 def test_counts(case, target):
-    found = counted(case, target)
-    assert {key: found[key] for key in case.ours} == case.ours
+    result = counted(case, target)
+    assert {key: result[key] for key in case.ours} == case.ours
 
 
 @ALL

@@ -22,7 +22,7 @@ def decayed_matmul(
     decay: Any = F32, *, promise: bool = True, scaled: str = "operand", limit: int = 30
 ) -> Any:
     """The sum over i of (A[i] * decay[i][:, None]) B[i] times last[i]; the loop stores the running
-    sum. With `scaled` = "result", the decay scales the product instead."""
+    sum. With `scaled` = "result", the decay scales the dot instead."""
     b = Builder()
     kinds = {name: arg(pointer(F16), aligned=16) for name in "ab"}
     vectors = {"g": arg(pointer(decay), aligned=16), "last": arg(pointer(F32))}
@@ -37,8 +37,8 @@ def decayed_matmul(
             left, right = (x + (at + i * SIZE**2)).load(), (y + (at + i * SIZE**2)).load()
             wide = rows.reshape(SIZE, 1).broadcast_to(SIZE, SIZE)
             if scaled == "operand":
-                factor = (left.to(F32) * wide * end).to(F16)
-                total.set(b.dot(factor, right, total.get()))
+                operand = (left.to(F32) * wide * end).to(F16)
+                total.set(b.dot(operand, right, total.get()))
             else:
                 product = b.dot(left, right, b.full((SIZE, SIZE), 0.0, F32))
                 total.set(total.get() + product * wide * end)
@@ -54,8 +54,8 @@ def arguments(decay: Any, n: int) -> list[Any]:
     return [*tiles, *vectors, np.full((n + 1, SIZE, SIZE), np.nan, np.float32), n]
 
 
-def result(launch: Any, module: Any, given: list[Any], **options: Any) -> Any:
-    copies = [a.copy() if isinstance(a, np.ndarray) else a for a in given]
+def result(launch: Any, module: Any, arguments: list[Any], **options: Any) -> Any:
+    copies = [a.copy() if isinstance(a, np.ndarray) else a for a in arguments]
     launch(module, "k", (1,), copies, **options)
     return copies[4]
 
@@ -79,21 +79,21 @@ def loads_in_loop(module: Any) -> list[tuple[int, ...]]:
 @pytest.mark.parametrize("stages", [2, 3, 4])
 @pytest.mark.parametrize("n", [0, 1, 2, 5])
 def test_results_stay_as_they_are(scaled: str, stages: int, n: int) -> None:
-    module, given = decayed_matmul(promise=False, scaled=scaled), arguments(F32, n)
-    apart = tileir.textual.parse(
+    module, inputs = decayed_matmul(promise=False, scaled=scaled), arguments(F32, n)
+    with_noalias = tileir.textual.parse(
         tileir.textual.print_module(module)
         .replace("f32* %c", "f32* noalias %c")
         .replace("{stages = 2}", f"{{stages = {stages}}}")
     )
-    expected = result(tileir.interpret, module, given)
-    piped = run(apart, PASS).module
+    expected = result(tileir.interpret, module, inputs)
+    piped = run(with_noalias, PASS).module
     assert loads_in_loop(piped) == []
-    np.testing.assert_array_equal(result(tileir.interpret, piped, given), expected)
+    np.testing.assert_array_equal(result(tileir.interpret, piped, inputs), expected)
     for warps in (1, 4):
-        found = result(
-            SimtExecutor().launch, apart, given, num_warps=warps, prefetch_operands=False
+        values = result(
+            SimtExecutor().launch, with_noalias, inputs, num_warps=warps, prefetch_operands=False
         )
-        np.testing.assert_array_equal(found, expected)
+        np.testing.assert_array_equal(values, expected)
 
 
 def test_a_promise_covers_what_reaches_an_operand_alone() -> None:

@@ -39,8 +39,8 @@ def scaled_matmul(*, masked: bool = False, twice: bool = False, varies: bool = F
             if twice:
                 rows = (s + (quotients + (i * SIZE + 1))).load()
                 product = product * rows.reshape(SIZE, 1).broadcast_to(SIZE, SIZE)
-            across = scales.reshape(1, SIZE).broadcast_to(SIZE, SIZE)
-            total.set(total.get() + product * across)
+            row_major = scales.reshape(1, SIZE).broadcast_to(SIZE, SIZE)
+            total.set(total.get() + product * row_major)
         (z + at).store(total.get())
     return b.module()
 
@@ -49,9 +49,9 @@ def results(launch: Any, module: Any, n: int, block: int, limit: int, **options:
     random = np.random.default_rng(n)
     tiles = [random.integers(-3, 4, (n, SIZE, SIZE)).astype(np.float16) for _ in "ab"]
     scales = random.integers(1, 4, n * SIZE + 2).astype(np.float32)
-    given = [*tiles, scales, np.full((SIZE, SIZE), np.nan, np.float32), n, block, limit]
-    launch(module, "k", (1,), given, **options)
-    return given[3]
+    arguments = [*tiles, scales, np.full((SIZE, SIZE), np.nan, np.float32), n, block, limit]
+    launch(module, "k", (1,), arguments, **options)
+    return arguments[3]
 
 
 @pytest.mark.parametrize("n", [0, 1, 4])
@@ -70,8 +70,8 @@ def test_results_stay_as_they_are(form: dict[str, bool], block: int, limit: int,
 def test_threads_agree(form: dict[str, bool], block: int) -> None:
     module, options = scaled_matmul(**form), {"num_warps": 4, "target": "sm_90a"}
     expected = results(tileir.interpret, module, 3, block, 64)
-    found = results(SimtExecutor().launch, module, 3, block, 64, **options)
-    np.testing.assert_array_equal(found, expected)
+    actual = results(SimtExecutor().launch, module, 3, block, 64, **options)
+    np.testing.assert_array_equal(actual, expected)
 
 
 @pytest.mark.parametrize("form", [{}, {"masked": True}, {"twice": True}])

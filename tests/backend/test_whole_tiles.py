@@ -30,14 +30,14 @@ def elementwise(*kinds, count=COUNT):
     return b.module()
 
 
-def quotients(kind, again):
+def quotients(kind, reused):
     """Elements over the largest one; if `again`, both are needed with the sum of the latter."""
     b = Builder()
     with b.kernel("k", x=arg(pointer(kind), aligned=16), y=arg(pointer(F32), aligned=16)) as (x, y):
         at = b.arange(COUNT)
         value = (x + at).load().to(F32)
         weight = value / value.max(axis=0)
-        if again:
+        if reused:
             weight = value * weight.sum(axis=0) + weight
         (y + at).store(weight)
     return b.module()
@@ -61,7 +61,7 @@ def centred(*kinds, reused):
         (elementwise(F8E4M3), True), (elementwise(BF16), True), (elementwise(F8E4M3, I8), True),
         (elementwise(F32), False), (elementwise(BF16, BF16), False),
         (elementwise(I8, count=2 * COUNT), False),
-        (quotients(BF16, again=False), True), (quotients(BF16, again=True), False),
+        (quotients(BF16, reused=False), True), (quotients(BF16, reused=True), False),
     ])  # fmt: skip
 def test_narrow_loads_stay_in_registers_and_casts_of_them_do_not(module, whole):
     """Loads may take 64 registers of a thread, and values that are live across a reduction 128;
@@ -71,7 +71,7 @@ def test_narrow_loads_stay_in_registers_and_casts_of_them_do_not(module, whole):
 
 
 def reduced(*kinds, count=COUNT, squares=False):
-    """The sum over rows of the pointwise products of tiles of `kinds`; with `squares`, also that
+    """The sum over rows of tiles of `kinds` multiplied elementwise; with `squares`, also that
     of their squares."""
     b = Builder()
     inputs = {f"x{n}": arg(pointer(kind), aligned=16) for n, kind in enumerate(kinds)}

@@ -22,16 +22,16 @@ def matmul(rows: int, columns: int, by_rows: bool, element: Any = F16, total: An
     kinds = {name: arg(pointer(element), aligned=16) for name in "ab"}
     with b.kernel("k", **kinds, c=arg(pointer(total), noalias=True), n=arg(I32)) as (x, y, z, n):
         k = b.arange(DEPTH)
-        sums = b.var(b.full((rows, columns), 0, total))
+        acc = b.var(b.full((rows, columns), 0, total))
         with b.for_(0, n, stages=3) as i:
             at, length = k + i * DEPTH, n * DEPTH
             left = (x + (b.arange(rows)[:, None] * length + at[None, :])).load()
             places = at[:, None] * columns + b.arange(columns)[None, :]
             if not by_rows:
                 places = at[:, None] + b.arange(columns)[None, :] * length
-            sums.set(b.dot(left, (y + places).load(), sums.get()))
+            acc.set(b.dot(left, (y + places).load(), acc.get()))
         place = b.arange(rows)[:, None] * columns + b.arange(columns)[None, :]
-        (z + place).store(sums.get())
+        (z + place).store(acc.get())
     return b.module()
 
 
@@ -49,8 +49,8 @@ def test_threads_agree(columns: int, warps: int, by_rows: bool) -> None:
     a = random.integers(-3, 4, (64, DEPTH * n)).astype(np.float16)
     b = random.integers(-3, 4, (DEPTH * n, columns)).astype(np.float16)
     c = np.full((64, columns), np.nan, np.float32)
-    given = b if by_rows else np.ascontiguousarray(b.T)
-    SimtExecutor().launch(module, "k", (1,), [a, given, c, n], num_warps=warps, target="sm_90a")
+    stored_b = b if by_rows else np.ascontiguousarray(b.T)
+    SimtExecutor().launch(module, "k", (1,), [a, stored_b, c, n], num_warps=warps, target="sm_90a")
     np.testing.assert_array_equal(c, a.astype(np.float32) @ b.astype(np.float32))
 
 

@@ -89,13 +89,13 @@ def stored(module: Any, start: int, extent: int, first: int = 32) -> np.ndarray 
     """The results; None where the kernel ends with an error. The array begins at row `first` of
     64."""
     buffer = np.arange(16 * 64, dtype=np.float16) % 7
-    found = np.full((16, 16), -1, np.float32)
+    out = np.full((16, 16), -1, np.float32)
     middle = buffer[16 * first :]
     try:
-        tileir.interpret(module, "k", (1,), [middle, found, start, extent])
+        tileir.interpret(module, "k", (1,), [middle, out, start, extent])
     except tileir.TileirError:
         return None
-    return found
+    return out
 
 
 @pytest.mark.parametrize("is_checked", [False, True])
@@ -112,12 +112,12 @@ def test_results_are_those_of_the_indices(
     last = 2**31 - 1 if kind == "i32" else 2**62  # the sum with the extent has 64 bits
     for extent in (1, 5, 16, 24):
         for start in (0, 1, 4, 15, 23, 24, 40, last - 16, last - 15, last - 14, last):
-            wanted, found = stored(module, start, extent), stored(changed, start, extent)
+            expected, actual = stored(module, start, extent), stored(changed, start, extent)
             if start + ROWS - 1 <= last:
-                assert wanted is not None and found is not None
-                np.testing.assert_array_equal(found, wanted)
+                assert expected is not None and actual is not None
+                np.testing.assert_array_equal(actual, expected)
             elif is_checked and rounding == "zero" and kind == "i32":
-                assert found is None, "an index that overflows is another one modulo the extent"
+                assert actual is None, "an index that overflows is another one modulo the extent"
 
 
 def check_results(module: Any) -> None:
@@ -127,8 +127,8 @@ def check_results(module: Any) -> None:
     changed = attrs.evolve(module, functions={"k": function})
     for extent in (1, 5, 16, 24):
         for start in (0, 1, 4, 15, 23, 24, 40):
-            found = stored(changed, start, extent)
-            np.testing.assert_array_equal(found, stored(module, start, extent))
+            result = stored(changed, start, extent)
+            np.testing.assert_array_equal(result, stored(module, start, extent))
 
 
 @pytest.mark.parametrize("end", ["store", "atomic", "added"])
@@ -234,7 +234,7 @@ def test_a_block_has_one_scale(width: int, loads: int, other: str) -> None:
     for extent in (17, 24, 32):
         for block in (-2, -1, 0, 1, 2, 3):
             if 16 * block > -extent:
-                wanted = stored(module, block, extent, 0)
-                found = stored(attrs.evolve(module, functions={"k": changed}), block, extent, 0)
-                assert wanted is not None and found is not None
-                np.testing.assert_array_equal(found, wanted)
+                expected = stored(module, block, extent, 0)
+                actual = stored(attrs.evolve(module, functions={"k": changed}), block, extent, 0)
+                assert expected is not None and actual is not None
+                np.testing.assert_array_equal(actual, expected)

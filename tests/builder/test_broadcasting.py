@@ -47,17 +47,17 @@ def built(make: Callable[..., Any], *types: Any) -> tuple[Any, list[Op]]:
     """The Expr `make` returns on values of `types`, and the ops it took."""
     b = Builder()
     with b.function("f", None, **{f"x{i}": t for i, t in enumerate(types)}) as values:
-        made = make(*values)
-    return made, list(b.module().functions["f"].ops)[:-1]
+        op = make(*values)
+    return op, list(b.module().functions["f"].ops)[:-1]
 
 
 @for_each(("left", "right"), [*SHAPES, *((b, a) for a, b in SHAPES)])
 def test_shapes_broadcast_as_numpys_do(left: tuple[int, ...], right: tuple[int, ...]) -> None:
-    made, ops = built(operator.add, tile(I32, left), tile(I32, right))
-    assert made.shape == np.broadcast_shapes(left, right)
+    module, ops = built(operator.add, tile(I32, left), tile(I32, right))
+    assert module.shape == np.broadcast_shapes(left, right)
     assert ops[-1].mnemonic == "add"
     assert {op.mnemonic for op in ops[:-1]} <= {"splat", "reshape", "broadcast"}
-    unchanged = sum(shape == made.shape for shape in (left, right))
+    unchanged = sum(shape == module.shape for shape in (left, right))
     assert len(ops) >= 3 - unchanged
 
 
@@ -77,12 +77,12 @@ def test_other_shapes_are_refused(left: tuple[int, ...], right: tuple[int, ...])
 
 def test_the_papers_listing_4() -> None:
     a, column, whole = tile(I32, (16,)), tile(I32, (16, 1)), tile(I32, (32, 16))
-    made, ops = built(lambda a, b: a[None, :] + b, a, whole)
+    module, ops = built(lambda a, b: a[None, :] + b, a, whole)
     assert [op.mnemonic for op in ops] == ["reshape", "broadcast", "add"]
-    assert made.shape == (32, 16)
+    assert module.shape == (32, 16)
     implicit, same = built(operator.add, a, whole)
     assert [op.mnemonic for op in same] == ["reshape", "broadcast", "add"]
-    assert implicit.type is made.type
+    assert implicit.type is module.type
     both, ops = built(operator.add, a, column)
     assert [op.mnemonic for op in ops] == ["reshape", "broadcast", "broadcast", "add"]
     assert both.shape == (16, 16)
@@ -105,8 +105,8 @@ ELEMENTS: list[tuple[Scalar, Scalar, Scalar]] = [
 @for_each(("left", "right", "result"), ELEMENTS)
 def test_common_element_types(left: Scalar, right: Scalar, result: Scalar) -> None:
     for types in ((left, right), (right, left)):
-        made, _ = built(operator.add, *types)
-        assert made.type is result
+        module, _ = built(operator.add, *types)
+        assert module.type is result
 
 
 NUMBERS: list[tuple[Any, Any, Any]] = [
@@ -126,8 +126,8 @@ NUMBERS: list[tuple[Any, Any, Any]] = [
 @for_each(("type_", "number", "result"), NUMBERS)
 def test_numbers_take_the_type_of_the_value(type_: Any, number: Any, result: Any) -> None:
     for make in (lambda x: x + number, lambda x: number + x):
-        made, _ = built(make, type_)
-        assert made.type is result
+        module, _ = built(make, type_)
+        assert module.type is result
 
 
 INT, FLOAT = tile(I32, (4,)), tile(F32, (4,))
@@ -192,17 +192,17 @@ COMPARISONS: list[tuple[Callable[..., Any], str, str, str]] = [
 def test_comparisons(make: Callable[..., Any], signed: str, floating: str, unsigned: str) -> None:
     pointers = tile(pointer(F32), (4,))
     for type_, relation in ((INT, signed), (FLOAT, floating), (pointers, unsigned), (I1, unsigned)):
-        made, ops = built(make, type_, type_)
+        module, ops = built(make, type_, type_)
         assert [op.attributes["predicate_"].value for op in ops] == [relation]
-        assert (element_of(made.type), made.shape) == (I1, shape_of(type_))
+        assert (element_of(module.type), module.shape) == (I1, shape_of(type_))
 
 
 @pytest.mark.parametrize("relation", ["ult", "ule", "ugt", "uge"])
 def test_comparisons_without_sign_are_methods(relation: str) -> None:
     for other in (INT, I32):
-        made, ops = built(lambda x, y: getattr(x, relation)(y), INT, other)
+        module, ops = built(lambda x, y: getattr(x, relation)(y), INT, other)
         assert ops[-1].attributes["predicate_"].value == relation
-        assert (element_of(made.type), made.shape) == (I1, shape_of(INT))
+        assert (element_of(module.type), module.shape) == (I1, shape_of(INT))
 
 
 CASTS: list[tuple[Any, Any, bool, str]] = [
@@ -229,18 +229,18 @@ CASTS: list[tuple[Any, Any, bool, str]] = [
 @for_each(("old", "new", "signed", "mnemonic"), CASTS)
 def test_to_chooses_the_cast(old: Any, new: Any, signed: bool, mnemonic: str) -> None:
     for shape in ((), (3, 5)):
-        made, ops = built(lambda x: x.to(new, signed=signed), tile(old, shape))
+        module, ops = built(lambda x: x.to(new, signed=signed), tile(old, shape))
         assert [op.mnemonic for op in ops] == [mnemonic]
-        assert made.type is tile(new, shape)
+        assert module.type is tile(new, shape)
     assert built(lambda x: x.to(old), old)[1] == []
 
 
 def test_pointer_arithmetic_is_getelementptr() -> None:
     p, row = pointer(F32), tile(I32, (4,))
     for make in (operator.add, lambda p, i: i + p):
-        made, ops = built(make, p, row)
+        module, ops = built(make, p, row)
         assert [op.mnemonic for op in ops] == ["splat", "getelementptr"]
-        assert made.type is tile(p, (4,))
+        assert module.type is tile(p, (4,))
     assert [op.mnemonic for op in built(lambda p: p - 3, p)[1]] == ["getelementptr"]
     assert [op.mnemonic for op in built(operator.sub, p, I32)[1]] == ["neg", "getelementptr"]
     big, _ = built(lambda p: p + (1 << 40), p)
@@ -273,17 +273,17 @@ def test_indexing_adds_dimensions(
 def test_one_extent_of_a_new_shape_is_computed_as_numpy_does(
     old: tuple[int, ...], new: tuple[int, ...]
 ) -> None:
-    made, _ = built(lambda x: x.reshape(*new), tile(F32, old))
-    assert made.shape == np.zeros(old).reshape(new).shape
+    module, _ = built(lambda x: x.reshape(*new), tile(F32, old))
+    assert module.shape == np.zeros(old).reshape(new).shape
 
 
 @for_each(("left", "right"), [((3, 5), (5, 7)), ((2, 3, 5), (2, 5, 7)), ((4, 1, 6), (4, 6, 2))])
 @for_each(("element", "total"), [(F16, F32), (F64, F64), (I8, I32)])
-def test_products_have_the_shape_of_numpys(
+def test_matmuls_have_the_shape_of_numpys(
     left: tuple[int, ...], right: tuple[int, ...], element: Scalar, total: Scalar
 ) -> None:
-    made, _ = built(operator.matmul, tile(element, left), tile(element, right))
-    assert made.type is tile(total, (np.zeros(left) @ np.zeros(right)).shape)
+    module, _ = built(operator.matmul, tile(element, left), tile(element, right))
+    assert module.type is tile(total, (np.zeros(left) @ np.zeros(right)).shape)
 
 
 def test_shapes_of_methods() -> None:

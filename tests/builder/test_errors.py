@@ -173,9 +173,9 @@ CASES: list[tuple[str, Callable[[Given], Any]]] = [
 
 @for_each(("code", "wrong"), CASES)
 def test_misuse_is_reported_where_it_is_written(code: str, wrong: Callable[[Given], Any]) -> None:
-    given = Given()
+    results = Given()
     with pytest.raises(BuildError) as caught:
-        wrong(given)
+        wrong(results)
     assert caught.value.code == code
     assert caught.value.location is not None
     assert caught.value.location.file == source_name(__file__)
@@ -185,8 +185,8 @@ def test_misuse_is_reported_where_it_is_written(code: str, wrong: Callable[[Give
 def line_of(text: str) -> int:
     """The line of this file that ends in the comment `text`."""
     with open(__file__) as lines:
-        (found,) = (n for n, line in enumerate(lines, 1) if line.endswith(f"# {text}\n"))
-    return found
+        (number,) = (n for n, line in enumerate(lines, 1) if line.endswith(f"# {text}\n"))
+    return number
 
 
 def test_nothing_is_inserted_outside_functions() -> None:
@@ -225,8 +225,8 @@ def test_else_must_follow_its_if_directly() -> None:
 def test_a_function_must_return_on_every_path() -> None:
     b = Builder()
     with pytest.raises(BuildError) as caught, b.function("f", I32, x=I32, p=I1) as (x, p):
-        taken = b.if_(p)
-        with taken:
+        branch = b.if_(p)
+        with branch:
             b.ret(x)
     assert caught.value.code == "TIR0810"
 
@@ -323,8 +323,8 @@ def test_a_thread_may_begin_with_a_method() -> None:
         ends = time.monotonic() + 600
         while not b.insertion and time.monotonic() < ends:
             time.sleep(0.001)
-    made, _ = b.module().kernel("k").ops
-    assert made.mnemonic == "add" and made.location is not None
+    ops, _ = b.module().kernel("k").ops
+    assert ops.mnemonic == "add" and ops.location is not None
 
 
 def test_an_exception_in_a_branch_or_loop_leaves_the_function_unfinished() -> None:
@@ -372,13 +372,13 @@ with b.kernel('k'):
     file.parent.mkdir()
     file.write_text(source)
     monkeypatch.chdir(tmp_path)
-    found = runpy.run_path(str(file))["b"].module().kernel("k")
-    assert str(next(found.ops).location) == "inside/made.py:4:5"
+    kernel = runpy.run_path(str(file))["b"].module().kernel("k")
+    assert str(next(kernel.ops).location) == "inside/made.py:4:5"
     monkeypatch.chdir(file.parent.parent / "inside")
     assert runpy.run_path(str(file))["b"].module().kernel("k").location.file == "made.py"
 
 
-def test_what_would_help_is_said():
+def test_what_would_help_is_stated():
     b = Builder()
     with b.kernel("k", flag=I1) as (flag,):
         with pytest.raises(BuildError, match=r"0\.5 and 2\.5; write one as b\.constant\(type, "):

@@ -159,10 +159,10 @@ def test_the_method_makes_the_op(mnemonic: str) -> None:
     types, call = call_of(kind)
     b = Builder()
     with b.function("f", None, **{f"x{i}": t for i, t in enumerate(types)}) as values:
-        made = call(b, *values)
+        instance = call(b, *values)
         op = b.insertion[-1]  # type: ignore[index]
     assert type(op) is kind
-    results = made if isinstance(made, tuple) else () if made is None else (made,)
+    results = instance if isinstance(instance, tuple) else () if instance is None else (instance,)
     assert all(isinstance(r, Expr) for r in results)
     assert [r.value for r in results] == list(op.results)
     assert op.location is not None and op.location.file == source_name(__file__)
@@ -186,9 +186,9 @@ def test_numbers_stand_wherever_a_sibling_gives_their_type(mnemonic: str) -> Non
 
 def test_no_method_of_the_builder_hides_an_op() -> None:
     for mnemonic in KINDS:
-        made = getattr(Builder(), method_name(mnemonic))
-        assert made.__doc__ == KINDS[mnemonic].__doc__
-        names = list(inspect.signature(made).parameters)
+        method = getattr(Builder(), method_name(mnemonic))
+        assert method.__doc__ == KINDS[mnemonic].__doc__
+        names = list(inspect.signature(method).parameters)
         assert len(names) == len(KINDS[mnemonic].schema)
 
 
@@ -222,9 +222,9 @@ def test_an_op_made_elsewhere_is_emitted() -> None:
     with b.function("f", I32, x=I32) as (x,):
         kind = lookup("neg")
         assert kind is not None
-        made = b.emit(kind(x.value))  # type: ignore[arg-type]
-        b.ret(b.wrap(made.result) + 1)
-    assert next(iter(b.module().functions["f"].ops)) is made
+        op = b.emit(kind(x.value))  # type: ignore[arg-type]
+        b.ret(b.wrap(op.result) + 1)
+    assert next(iter(b.module().functions["f"].ops)) is op
 
 
 def test_the_stubs_are_up_to_date() -> None:
@@ -257,8 +257,8 @@ def test_words_are_literals_in_the_stub() -> None:
         enum = field.attribute.enum
         assert written[enum.__name__] == {member.value for member in enum}
         arguments = methods[method_name(kind.mnemonic)].args.kwonlyargs
-        (found,) = (a for a in arguments if a.arg == field.spelling)
-        assert ast.unparse(found.annotation).startswith(enum.__name__)
+        (argument,) = (a for a in arguments if a.arg == field.spelling)
+        assert ast.unparse(argument.annotation).startswith(enum.__name__)
 
 
 @pytest.mark.parametrize("shown", [dir(Builder), dir(Builder())], ids=["class", "object"])

@@ -31,8 +31,8 @@ def agrees_with_python(program: list[Statement], a: int, b: int) -> None:
     t = np.arange(EXTENT, dtype=np.int32) * 7 - 11
     f = np.linspace(-2, 2, EXTENT, dtype=np.float32)
     module = build(program)
-    expected, found = run(program, a, b, t, f), result(module, a, b, t, f)
-    for left, right in zip(expected, found, strict=True):
+    expected, results = run(program, a, b, t, f), result(module, a, b, t, f)
+    for left, right in zip(expected, results, strict=True):
         np.testing.assert_array_equal(left, right)
     assert not list(trivial_parameters(module.kernel("main")))
 

@@ -44,17 +44,17 @@ def round_trips(program: list[Statement]) -> None:
     module = build(program)
     verify(module)
     text = print_module(module)
-    again = parse(text)
-    assert print_module(again) == text
-    for left, right in zip(_results(module), _results(again), strict=True):
+    reparsed = parse(text)
+    assert print_module(reparsed) == text
+    for left, right in zip(_results(module), _results(reparsed), strict=True):
         np.testing.assert_array_equal(left, right)
 
 
 def _results(module: Module) -> tuple[Any, Any]:
     out, floats = np.zeros((STORES + 1, EXTENT), np.int32), np.zeros(EXTENT, np.float32)
-    given = {
+    arguments = {
         "a": 3, "b": -4, "t_in": np.arange(EXTENT, dtype=np.int32),
         "f_in": np.linspace(-1, 1, EXTENT, dtype=np.float32), "out": out, "fout": floats,
     }  # fmt: skip
-    interpret(module, "main", (1,), given)
+    interpret(module, "main", (1,), arguments)
     return out, floats

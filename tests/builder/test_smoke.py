@@ -25,7 +25,7 @@ def test_settings_of_a_header_are_members_or_words() -> None:
     for name, private in (("f", "private"), ("g", Visibility.PRIVATE)):
         with b.function(name, None, x=I32):
             b.configure(visibility=private, linkage="linkonce", inline="noinline", alignment=16)
-    made = b.module().functions
+    functions = b.module().functions
     for name in ("f", "g"):
-        found = made[name].visibility, made[name].linkage, made[name].inline
-        assert found == (Visibility.PRIVATE, Linkage.LINKONCE, InlineHint.NEVER)
+        settings = functions[name].visibility, functions[name].linkage, functions[name].inline
+        assert settings == (Visibility.PRIVATE, Linkage.LINKONCE, InlineHint.NEVER)

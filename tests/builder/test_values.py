@@ -28,14 +28,14 @@ def evaluated(make: Callable[..., Any], *arrays: np.ndarray) -> np.ndarray:
         tiles = []
         for p, a in zip(inputs, arrays, strict=True):
             tiles.append((p + b.arange(a.size)).load().reshape(*a.shape))
-        made = make(*tiles, reference=False)
-        assert made.shape == like.shape
-        flat = made.reshape(-1) if made.shape else made[None]
+        op = make(*tiles, reference=False)
+        assert op.shape == like.shape
+        flat = op.reshape(-1) if op.shape else op[None]
         (out + b.arange(like.size)).store(flat)
-    found = np.zeros(like.size, like.dtype)
-    given = {f"x{i}": a.ravel().copy() for i, a in enumerate(arrays)}
-    interpret(b.module(), "k", (1,), {**given, "out": found})
-    return found.reshape(like.shape)
+    output = np.zeros(like.size, like.dtype)
+    parameters = {f"x{i}": a.ravel().copy() for i, a in enumerate(arrays)}
+    interpret(b.module(), "k", (1,), {**parameters, "out": output})
+    return output.reshape(like.shape)
 
 
 def check(make: Callable[..., Any], *arrays: np.ndarray) -> None:
@@ -93,8 +93,8 @@ def test_c_division_and_unsigned_readings() -> None:
     up = evaluated(_pair(lambda x, y: x.builder.cdiv(x, y)), x, y)
     np.testing.assert_array_equal(up, np.ceil(x / y))
     for method, function in (("udiv", operator.floordiv), ("urem", operator.mod)):
-        found = evaluated(_pair(operator.methodcaller(method, 7)), x)
-        np.testing.assert_array_equal(found.view(np.uint32), function(x.view(np.uint32), 7))
+        result = evaluated(_pair(operator.methodcaller(method, 7)), x)
+        np.testing.assert_array_equal(result.view(np.uint32), function(x.view(np.uint32), 7))
     np.testing.assert_array_equal(
         evaluated(_pair(lambda x: x.lshr(3)), x).view(np.uint32), x.view(np.uint32) >> 3
     )
@@ -115,10 +115,10 @@ def test_reductions(axis: int | None) -> None:
         check(lambda v, reference, n=name: _typed(getattr(v, n)(axis, keepdims=True), v), x)
     check(lambda v, reference: v.max(axis), REALS[0])
     product = np.prod(x, axis, dtype=np.int32)
-    found = evaluated(
+    result = evaluated(
         lambda v, reference: product if reference else v.reduce(axis, lambda a, b: a * b), x
     )
-    np.testing.assert_array_equal(found, product)
+    np.testing.assert_array_equal(result, product)
 
 
 def test_truths_are_counted_and_the_largest_of_them_is_true() -> None:
@@ -149,15 +149,15 @@ def _as_i32(value: Any) -> Any:
     return value.astype(np.int32) if isinstance(value, np.generic | np.ndarray) else value
 
 
-def test_running_sums_and_products_of_matrices() -> None:
+def test_running_totals_and_matmuls() -> None:
     x, y = INTEGERS
     check(lambda v, reference: _typed(v.cumsum(1), v), x)
     a, b = x.astype(np.float32), y.T.astype(np.float32).copy()
     check(both(operator.matmul), a, b)
     check(both(lambda a: a @ a.T), a)
     whole = x.astype(np.int8)
-    found = evaluated(lambda v, reference: x @ x.T if reference else v @ v.T, whole)
-    np.testing.assert_array_equal(found, x @ x.T)
+    result = evaluated(lambda v, reference: x @ x.T if reference else v @ v.T, whole)
+    np.testing.assert_array_equal(result, x @ x.T)
 
 
 def test_choices() -> None:

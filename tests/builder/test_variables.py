@@ -1,4 +1,4 @@
-"""SSA variables: block parameters where values meet, and none anywhere else."""
+"""SSA variables: block parameters where values are merged, and none anywhere else."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_nested_loops_carry_it_through_both_headers() -> None:
     assert parameters(kernel(b)) == {"loop": ["i", "v"], "loop1": ["j", "v"]}
 
 
-def test_values_meet_after_an_if() -> None:
+def test_values_are_merged_after_an_if() -> None:
     b = Builder()
     with opened(b) as (out, n, p, q):
         v = b.var(n, name="v")
@@ -180,8 +180,8 @@ def test_break_and_continue_carry_their_own_values() -> None:
                 b.continue_()
             v += i
         out.store(v)
-    found = parameters(kernel(b))
-    assert found == {"loop": ["i", "v"], "latch": ["v"], "done": ["v"]}
+    by_block = parameters(kernel(b))
+    assert by_block == {"loop": ["i", "v"], "latch": ["v"], "done": ["v"]}
 
 
 def test_a_variable_unset_on_some_path_is_undefined_there() -> None:
@@ -279,11 +279,11 @@ def test_loop_attributes_stand_on_the_latch() -> None:
             b.continue_()
         with b.while_(lambda: p, unroll=2):
             pass
-    found = [op.attributes for op in kernel(b).ops if op.mnemonic == "br"]
-    assert [(a["stages"], a["unroll"]) for a in found if a["unroll"]] == [(3, 4), (None, 2)]
+    attributes = [op.attributes for op in kernel(b).ops if op.mnemonic == "br"]
+    assert [(a["stages"], a["unroll"]) for a in attributes if a["unroll"]] == [(3, 4), (None, 2)]
 
 
-def test_bounds_meet_in_one_type() -> None:
+def test_bounds_are_joined_in_one_type() -> None:
     b = Builder()
     with b.kernel("k", n=I64, m=I32) as (n, m):
         with b.for_(m, n, 2) as i:

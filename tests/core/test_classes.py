@@ -21,13 +21,13 @@ def test_ops_cannot_be_changed():
         with pytest.raises(attrs.exceptions.FrozenInstanceError):
             change()
     with pytest.raises(AttributeError):
-        object.__setattr__(ADD, "note", 1)  # slots
+        object.__setattr__(ADD, "note", 1)  # __slots__
 
 
 def test_ops_are_equal_only_to_themselves():
-    again = ADD.evolve()
-    assert (again == ADD, again.key() == ADD.key()) == (False, True)
-    assert again.result is ADD.result
+    evolved = ADD.evolve()
+    assert (evolved == ADD, evolved.key() == ADD.key()) == (False, True)
+    assert evolved.result is ADD.result
 
 
 def test_copies_and_pickles_of_ops_hold_the_same():
@@ -45,5 +45,5 @@ def test_hashes_do_not_leave_their_process():
         "assert hash(found) == hash(Tile(F32, (4, 8)))\n"
     )
     hash(tile)
-    given = pickle.dumps(tile)
-    subprocess.run([sys.executable, "-c", code], input=given, check=True, timeout=600)
+    dumps = pickle.dumps(tile)
+    subprocess.run([sys.executable, "-c", code], input=dumps, check=True, timeout=600)

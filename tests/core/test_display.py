@@ -146,9 +146,9 @@ def test_notebooks_show_what_a_kernel_uses(compiled):
         assert words in page.shown
     assert str(compiled.stages["input"]) in page.shown
     assert all(remark.message in page.shown for remark in compiled.remarks)
-    made = compiled.machine_code
-    assert f"registers{made.registers} per thread" in page.shown
-    assert f"spills{made.spills} bytes per thread" in page.shown
+    machine_code = compiled.machine_code
+    assert f"registers{machine_code.registers} per thread" in page.shown
+    assert f"spills{machine_code.spills} bytes per thread" in page.shown
 
 
 def test_notebooks_show_a_kernel_that_nothing_assembles(compiled, monkeypatch):

@@ -43,7 +43,7 @@ class Native:
     def takes(self, module: Any, kernel: str | None) -> bool:
         return kernel != "large"
 
-    def launch(self, *given: Any, **options: Any) -> None:
+    def launch(self, *args: Any, **options: Any) -> None:
         raise AssertionError
 
 
@@ -65,9 +65,9 @@ def test_arrays_of_the_host_are_left_to_native_code_where_it_takes_a_kernel(
 def test_an_entry_point_names_an_executor_or_what_makes_one(named: Any, own: Any) -> None:
     own(lambda: named)
     assert list(executors()) == ["interpreter", "own"]
-    found = executor("own")
-    assert isinstance(found, Executor) and not isinstance(found, type)
-    assert type(found) is Interpreter
+    instance = executor("own")
+    assert isinstance(instance, Executor) and not isinstance(instance, type)
+    assert type(instance) is Interpreter
 
 
 def test_an_executor_that_does_not_load_is_named(own: Any) -> None:
@@ -83,13 +83,13 @@ def test_an_executor_that_does_not_load_is_named(own: Any) -> None:
 
 
 def test_installed_executors_are_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    found = list(executors())
+    first = list(executors())
 
-    def read_again(**of: str) -> list[Entry]:
+    def reread(**of: str) -> list[Entry]:
         raise AssertionError
 
-    monkeypatch.setattr(tileir.executor, "entry_points", read_again)
-    assert list(executors()) == found
+    monkeypatch.setattr(tileir.executor, "entry_points", reread)
+    assert list(executors()) == first
     assert executor("simt").name == "simt"
 
 

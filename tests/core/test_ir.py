@@ -19,7 +19,7 @@ def kernels(*names: str) -> Module:
 
 
 @pytest.mark.parametrize(
-    ("names", "wanted", "message"),
+    ("names", "expected", "message"),
     [
         ((), None, "no kernel; there are: none"),
         ((), "a", "no kernel a; there are: none"),
@@ -29,10 +29,10 @@ def kernels(*names: str) -> Module:
     ],
 )
 def test_the_kernels_that_there_are_are_named(
-    names: tuple[str, ...], wanted: str | None, message: str
+    names: tuple[str, ...], expected: str | None, message: str
 ) -> None:
     with pytest.raises(KeyError, match=message):
-        kernels(*names).kernel(wanted)
+        kernels(*names).kernel(expected)
     for name in names:
         assert kernels(*names).kernel(name).name == name
 
@@ -45,6 +45,11 @@ def test_blocks_are_what_they_are_and_not_what_they_hold() -> None:
 
 
 def test_a_global_says_no_more_than_its_type() -> None:
-    made = Global("x", F32, 4)
-    assert print_module(Module({}, {"x": made})) == f"{HEAD}global f32<4> @x\n"
-    assert (made.alignment, made.constant, made.external, made.initial) == (0, False, False, None)
+    variable = Global("x", F32, 4)
+    assert print_module(Module({}, {"x": variable})) == f"{HEAD}global f32<4> @x\n"
+    assert (variable.alignment, variable.constant, variable.external, variable.initial) == (
+        0,
+        False,
+        False,
+        None,
+    )

@@ -13,9 +13,9 @@ from tileir.values import Operand, Undef, Value, constant
 
 
 def make(mnemonic: str) -> type[Op]:
-    found = lookup(mnemonic)
-    assert found is not None
-    return found
+    entry = lookup(mnemonic)
+    assert entry is not None
+    return entry
 
 
 ROW = Tile(I32, (64,))
@@ -24,14 +24,14 @@ HERE = Location("k.tir", 3, 5)
 
 
 def test_results_are_inferred() -> None:
-    made = make("add")(A, B)
-    assert [v.type for v in made.results] == [ROW]
-    assert made.inputs == made.operands == (A, B)
+    op = make("add")(A, B)
+    assert [v.type for v in op.results] == [ROW]
+    assert op.inputs == op.operands == (A, B)
 
 
 def test_literals_and_undef_are_operands() -> None:
-    made = make("add")(A, constant(ROW, 1))
-    assert made.remap({A: Undef(ROW)}).inputs == (Undef(ROW), constant(ROW, 1))
+    op = make("add")(A, constant(ROW, 1))
+    assert op.remap({A: Undef(ROW)}).inputs == (Undef(ROW), constant(ROW, 1))
 
 
 @for_each(
@@ -62,9 +62,9 @@ def test_construction_checks(
 def test_results_that_are_given_have_the_types_in_order() -> None:
     compare = make("icmp")
     mask = Tile(I1, (64,))
-    given = (Value(mask), Value(mask))
+    results = (Value(mask), Value(mask))
     word = IntegerPredicate.SLT
-    assert compare(A, B, predicate_=word, results=given).results == given
+    assert compare(A, B, predicate_=word, results=results).results == results
     for wrong in ((Value(mask), Value(I1)), (Value(I1), Value(mask)), (Value(mask),)):
         with pytest.raises(VerifyError) as caught:
             compare(A, B, predicate_=word, results=wrong)
@@ -80,9 +80,9 @@ def test_a_check_is_repeated_after_it_failed() -> None:
 @pytest.mark.parametrize("type_", [I1, Tile(I1, (64,))])
 def test_predicates_are_scalar_or_of_the_shape(type_: Tile) -> None:
     mask = Value(type_)
-    made = make("add")(A, B, predicate=mask)
-    assert made.operands == (A, B, mask)
-    assert make("add")(A, B).key() != made.key()
+    op = make("add")(A, B, predicate=mask)
+    assert op.operands == (A, B, mask)
+    assert make("add")(A, B).key() != op.key()
 
 
 @pytest.mark.parametrize(
@@ -113,14 +113,14 @@ def test_terminators_take_no_predicate() -> None:
 
 
 def test_remap_of_nothing_is_the_same_object() -> None:
-    made = make("add")(A, B)
-    assert made.remap({}) is made
-    assert made.remap({Value(ROW): B}) is made
+    op = make("add")(A, B)
+    assert op.remap({}) is op
+    assert op.remap({Value(ROW): B}) is op
 
 
 def test_remap_keeps_results_where_types_hold() -> None:
-    made = make("add")(A, B)
-    assert made.remap({A: B}).result is made.result
+    op = make("add")(A, B)
+    assert op.remap({A: B}).result is op.result
     wide = Value(Tile(I32, (8,)))
     changed = make("add")(A, A).remap({A: wide})
     assert changed.result.type is wide.type

@@ -132,7 +132,7 @@ def test_an_op_without_results_is_taken_out_by_nothing() -> None:
 
 
 @pytest.mark.parametrize(
-    ("answer", "said"),
+    ("answer", "message"),
     [
         (None, "add: a rule answers with ops, a value or Replace, not None"),
         (7, "not 7"),
@@ -140,6 +140,6 @@ def test_an_op_without_results_is_taken_out_by_nothing() -> None:
         (Replace(()), "0 values for 1 results"),
     ],
 )
-def test_an_answer_that_is_none_names_the_op(answer: Any, said: str) -> None:
-    with pytest.raises(TypeError, match=said):
+def test_an_answer_that_is_none_names_the_op(answer: Any, message: str) -> None:
+    with pytest.raises(TypeError, match=message):
         on_add(lambda op: answer)

@@ -76,17 +76,17 @@ def test_equal_types_are_one_object() -> None:
 
 
 def test_interning_holds_across_threads() -> None:
-    made: list[list[Tile]] = []
+    tiles: list[list[Tile]] = []
 
     def work() -> None:
-        made.append([Tile(F32, (n, 77, 3)) for n in range(1, 2000)])
+        tiles.append([Tile(F32, (n, 77, 3)) for n in range(1, 2000)])
 
     threads = [threading.Thread(target=work) for _ in range(4)]
     for t in threads:
         t.start()
     for t in threads:
         t.join()
-    assert all(a is b for row in made[1:] for a, b in zip(made[0], row, strict=True))
+    assert all(a is b for row in tiles[1:] for a, b in zip(tiles[0], row, strict=True))
 
 
 def test_types_cannot_be_changed() -> None:

@@ -46,8 +46,8 @@ def test_every_bit_pattern_decodes_as_ml_dtypes_says(type_: Scalar) -> None:
     with np.errstate(invalid="ignore"):
         numbers = patterns.view(number_type).astype(np.float64)
     for bits, number in zip(patterns.tolist(), numbers.tolist(), strict=True):
-        found = decode(type_, bits)
-        assert found == number or (math.isnan(number) and math.isnan(found))
+        decoded = decode(type_, bits)
+        assert decoded == number or (math.isnan(number) and math.isnan(decoded))
 
 
 @pytest.mark.parametrize("type_", [t for t in NUMPY if t is not F8E8M0], ids=str)
@@ -63,22 +63,24 @@ def test_encode_rounds_as_ml_dtypes_does(type_: Scalar, number: float) -> None:
 @for_each("number", [math.nan, -math.nan, math.inf, -math.inf, 0.0, -0.0, 1e300])
 def test_special_values_are_what_the_format_has_for_them(type_: Scalar, number: float) -> None:
     """NaN stays NaN where there is one, and infinity infinity; else it is NaN, or the largest."""
-    found = decode(type_, encode(type_, number))
+    decoded = decode(type_, encode(type_, number))
     number_type = {F32: np.float32, F64: np.float64}.get(type_) or NUMPY[type_][1]
     if type_ is F4E2M1 and not math.isfinite(number):
-        assert abs(found) == 6.0
+        assert abs(decoded) == 6.0
         return
     with np.errstate(over="ignore", invalid="ignore"):
         expected = float(np.float64(number).astype(number_type))
-    assert found == expected or (math.isnan(found) and math.isnan(expected))
+    assert decoded == expected or (math.isnan(decoded) and math.isnan(expected))
 
 
 @pytest.mark.parametrize("power", [-127, -126, -1, 0, 1, 5, 126])
 def test_powers_of_two_alone_are_the_nearest_ones_ties_up(power: int) -> None:
     """f8e8m0: up to half way to the next power down, from there on up."""
     one = math.ldexp(1.0, power)
-    found = [encode(F8E8M0, one * x) - 127 - power for x in (1, 1.25, 1.4999, 1.5, 1.75, 1.9999, 2)]
-    assert found == [0, 0, 0, 1, 1, 1, 1]
+    exponents = [
+        encode(F8E8M0, one * x) - 127 - power for x in (1, 1.25, 1.4999, 1.5, 1.75, 1.9999, 2)
+    ]
+    assert exponents == [0, 0, 0, 1, 1, 1, 1]
 
 
 def test_powers_of_two_end() -> None:

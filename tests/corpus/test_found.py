@@ -40,24 +40,25 @@ DTYPES = {
 def arguments(module):
     """Small numbers for every pointer and descriptor, 5 for every scalar."""
     chance = np.random.default_rng(0)
-    found = {}
+    by_name = {}
     for parameter in module.kernel().parameters:
         if isinstance(parameter.type, Pointer):
-            made = chance.integers(-2, 9, COUNT).astype(DTYPES[str(parameter.type.pointee)])
-            found[parameter.name] = made
+            array = chance.integers(-2, 9, COUNT).astype(DTYPES[str(parameter.type.pointee)])
+            by_name[parameter.name] = array
         elif isinstance(parameter.type, Descriptor):
             block = parameter.type.block
-            made = chance.integers(-2, 9, block.shape).astype(DTYPES[str(block.element)])
-            found[parameter.name] = made
+            array = chance.integers(-2, 9, block.shape).astype(DTYPES[str(block.element)])
+            by_name[parameter.name] = array
         else:
-            found[parameter.name] = 5
-    return found
+            by_name[parameter.name] = 5
+    return by_name
 
 
-def differ(found, wanted):
+def differ(actual, expected):
     """Where the arrays of two runs differ."""
     first, second = (
-        {name: x for name, x in run.items() if isinstance(x, np.ndarray)} for run in (found, wanted)
+        {name: x for name, x in run.items() if isinstance(x, np.ndarray)}
+        for run in (actual, expected)
     )
     return difference(first, second)
 
@@ -78,21 +79,21 @@ def all_agree(path, pipelines, warps_of_blocks):
     """The interpreter after the first `pipelines` pipelines, threads on those numbers of warps, and
     the CPU, compute what the interpreter does."""
     module = parse(path.read_text(), path.name)
-    wanted = arguments(module)
-    tileir.interpret(module, None, GRID, wanted, allow_races=True)
+    expected = arguments(module)
+    tileir.interpret(module, None, GRID, expected, allow_races=True)
     for pipeline in PIPELINES[module.stage][:pipelines]:
-        found = arguments(module)
+        actual = arguments(module)
         changed = run(module, pipeline).module
-        tileir.interpret(changed, None, GRID, found, allow_races=True)
-        assert differ(found, wanted) is None, pipeline
+        tileir.interpret(changed, None, GRID, actual, allow_races=True)
+        assert differ(actual, expected) is None, pipeline
     for warps in warps_of_blocks:
-        found = arguments(module)
-        SimtExecutor().launch(module, None, GRID, found, num_warps=warps, allow_races=True)
-        assert differ(found, wanted) is None, warps
+        actual = arguments(module)
+        SimtExecutor().launch(module, None, GRID, actual, num_warps=warps, allow_races=True)
+        assert differ(actual, expected) is None, warps
     if module.stage is None:
-        found = arguments(module)
-        executor("cpu").launch(module, None, GRID, found)
-        assert differ(found, wanted) is None, "cpu"
+        actual = arguments(module)
+        executor("cpu").launch(module, None, GRID, actual)
+        assert differ(actual, expected) is None, "cpu"
 
 
 def instances(module):
@@ -111,8 +112,8 @@ MULTIPLYING = [path for path in FILES if " = dot " in path.read_text()]
 @pytest.mark.parametrize("path", MULTIPLYING, ids=lambda p: p.stem)
 def test_roles_agree(path, seed):
     module = parse(path.read_text(), path.name)
-    wanted, found = arguments(module), arguments(module)
+    expected, actual = arguments(module), arguments(module)
     grid = instances(module)
-    tileir.interpret(module, None, grid, wanted)
-    SimtExecutor().launch(module, None, grid, found, target="sm_90a", seed=seed)
-    assert differ(found, wanted) is None
+    tileir.interpret(module, None, grid, expected)
+    SimtExecutor().launch(module, None, grid, actual, target="sm_90a", seed=seed)
+    assert differ(actual, expected) is None

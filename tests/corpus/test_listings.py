@@ -62,10 +62,10 @@ def test_add_adds_within_its_bound(pipeline):
 def test_listing_5_is_relu_of_a_matrix_of_any_size(pipeline):
     rows, columns = 13, 21
     a = np.random.default_rng(0).standard_normal((columns, rows), np.float32)
-    wanted = np.maximum(a, 0)
+    expected = np.maximum(a, 0)
     arguments = {"A": a, "M": rows, "N": columns}
     executed(listing("listing5"), "relu", (2, 3), arguments, pipeline)
-    assert (a == wanted).all()
+    assert (a == expected).all()
 
 
 LISTING_6 = """tir 1.0
@@ -115,7 +115,7 @@ entry:
 
 @PIPELINES
 @pytest.mark.parametrize("trips", [1, 2, 5])
-def test_listing_7_sums_prefetched_tiles(trips, pipeline):
+def test_listing_7_adds_prefetched_tiles(trips, pipeline):
     x = np.random.default_rng(1).integers(-9, 9, 16 * (trips + 1)).astype(np.float32)
     z = np.zeros(16, np.float32)
     module = link(parse(LISTING_7), listing("listing7"))

@@ -83,8 +83,8 @@ def test_the_list_is_short_and_its_files_exist(question: str) -> None:
 def test_calls_lead_to_every_file_of_the_list(question: str) -> None:
     """Definitions (`tileir/`) are called by everything: they only have to run."""
     files = listed_files(question)
-    known = sorted(INTERMEDIATE_FILES.union(files))
-    program = [sys.executable, "-c", PROGRAM, str(ROOT), question, *known]
+    listed = sorted(INTERMEDIATE_FILES.union(files))
+    program = [sys.executable, "-c", PROGRAM, str(ROOT), question, *listed]
     ran = subprocess.run(program, capture_output=True, text=True, check=True, timeout=600)
     missing = ran.stdout.splitlines()
     assert [name for name in files if name in missing] == []

@@ -36,11 +36,11 @@ NOT_FOLLOWED = {
 
 def follow(page: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Reader:
     """Somebody who has done what `page` says, in a folder that holds the examples."""
-    home = folder / "home"
-    home.mkdir()
-    (home / "examples").symlink_to(ROOT / "examples")
-    monkeypatch.chdir(home)
-    reader = Reader(home, environment(ROOT, folder / "user"))
+    start = folder / "work"
+    start.mkdir()
+    (start / "examples").symlink_to(ROOT / "examples")
+    monkeypatch.chdir(start)
+    reader = Reader(start, environment(ROOT, folder / "user"))
     reader.read(page)
     return reader
 

@@ -70,11 +70,11 @@ def gradient(checks: Any, name: str, causal: bool, group: int) -> tuple[Any, Any
     exact, bound = checks.gradients((q, k, v, g), statistics, rows, **options)[name]
     delta = (f32((low @ values).astype(TYPES["bf16"])) * f32(g)).sum(-1)
     ds = f32((p * (dp - delta[..., None]) / 8).astype(TYPES["bf16"]))
-    made = {"dq": ds @ keys, "dk": np.swapaxes(ds, 2, 3) @ f32(q),
+    results = {"dq": ds @ keys, "dk": np.swapaxes(ds, 2, 3) @ f32(q),
             "dv": np.swapaxes(low, 2, 3) @ f32(g)}[name]  # fmt: skip
     if name != "dq":
-        made = made.reshape(2, 2 // group, group, t, d).sum(2)
-    return exact, bound, made[:, :, rows].astype(TYPES["bf16"])
+        results = results.reshape(2, 2 // group, group, t, d).sum(2)
+    return exact, bound, results[:, :, rows].astype(TYPES["bf16"])
 
 
 def convolve(checks: Any, kind: str) -> tuple[Any, Any, Any]:
@@ -91,8 +91,8 @@ def convolve(checks: Any, kind: str) -> tuple[Any, Any, Any]:
 def soft(checks: Any, kind: str) -> tuple[Any, Any, Any]:
     x = normal(kind, 12, 3000) * TYPES[kind](3)
     weights = np.exp(f32(x) - f32(x).max(1, keepdims=True))
-    found = (weights / weights.sum(1, keepdims=True)).astype(TYPES[kind])
-    return *checks.softmax(x, checks.UNITS[kind]), found
+    weights_out = (weights / weights.sum(1, keepdims=True)).astype(TYPES[kind])
+    return *checks.softmax(x, checks.UNITS[kind]), weights_out
 
 
 def elementwise(checks: Any, kind: str) -> tuple[Any, Any, Any]:
@@ -126,19 +126,19 @@ def test_a_check_tells_right_from_wrong(checks: Any, name: str) -> None:
     assert checks.fault(right, exact, bound) is None
     for what, other in checks.wrong_results(exact).items():
         assert checks.fault(other, exact, bound), what
-    found = right.astype(np.float64)
+    copy = right.astype(np.float64)
     for what, other in {
-        "twice as large": 2 * found,
-        "a tenth larger": 1.1 * found,
-        "its negative": -found,
-        "one row of zeros": found * (np.arange(exact.shape[-2]) != 3)[:, None],
-        "one row of another": np.concatenate([found[..., :1, :], found[..., :-1, :]], -2),
-        "one element missing": np.where(np.abs(exact) == np.abs(exact).max(), 0.0, found),
-        "not written": np.where(np.arange(exact.shape[-1]) == 1, np.nan, found),
-        "infinite": np.where(np.arange(exact.shape[-1]) == 1, np.inf, found),
+        "twice as large": 2 * copy,
+        "a tenth larger": 1.1 * copy,
+        "its negative": -copy,
+        "one row of zeros": copy * (np.arange(exact.shape[-2]) != 3)[:, None],
+        "one row of another": np.concatenate([copy[..., :1, :], copy[..., :-1, :]], -2),
+        "one element missing": np.where(np.abs(exact) == np.abs(exact).max(), 0.0, copy),
+        "not written": np.where(np.arange(exact.shape[-1]) == 1, np.nan, copy),
+        "infinite": np.where(np.arange(exact.shape[-1]) == 1, np.inf, copy),
     }.items():
         assert checks.fault(other, exact, bound), what
-    assert checks.fault(found[..., :-1], exact, bound)
+    assert checks.fault(copy[..., :-1], exact, bound)
 
 
 @pytest.mark.parametrize("head", [0, 1])
@@ -171,9 +171,9 @@ def test_integers_are_exact(checks: Any) -> None:
 
 def test_samples_have_both_ends(checks: Any) -> None:
     for extent in (1, 2, 63, 64, 65, 1000):
-        found = checks.sample(extent)
-        assert found == sorted(set(found)) and {0, extent - 1} <= set(found)
-        assert len(found) == min(extent, checks.ROWS) and found[-1] < extent
+        sampled = checks.sample(extent)
+        assert sampled == sorted(set(sampled)) and {0, extent - 1} <= set(sampled)
+        assert len(sampled) == min(extent, checks.ROWS) and sampled[-1] < extent
 
 
 def test_of_one_dimension_elements_are_sampled(checks: Any) -> None:

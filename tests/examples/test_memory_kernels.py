@@ -81,28 +81,28 @@ def test_dyt(kernels, width):
 def test_rows(kernels, block, warps):
     x, w, v = matrix(1), matrix(2, COLUMNS), matrix(3, COLUMNS)
     grid, options = -(-ROWS // block), {"num_warps": warps}
-    made = kernels.softmax(ROWS, COLUMNS, block)
-    check(made, grid, x.shape, [x], softmax(x), **options)
-    made = kernels.rms_norm(ROWS, COLUMNS, block)
-    check(made, grid, x.shape, [x, w], normalised(x, 1e-6) * w, **options)
-    made = kernels.layer_norm(ROWS, COLUMNS, block)
-    check(made, grid, x.shape, [x, w, v], normalised(centred(x), 1e-5) * w + v, **options)
+    module = kernels.softmax(ROWS, COLUMNS, block)
+    check(module, grid, x.shape, [x], softmax(x), **options)
+    module = kernels.rms_norm(ROWS, COLUMNS, block)
+    check(module, grid, x.shape, [x, w], normalised(x, 1e-6) * w, **options)
+    module = kernels.layer_norm(ROWS, COLUMNS, block)
+    check(module, grid, x.shape, [x, w, v], normalised(centred(x), 1e-5) * w + v, **options)
 
 
 @pytest.mark.parametrize("block", [1, 4])
 def test_losses(kernels, block):
     p, q = softmax(matrix(1)), softmax(matrix(2))
-    made = kernels.tvd(ROWS, COLUMNS, block)
-    check(made, -(-ROWS // block), ROWS, [p, q], abs(p - q).sum(1) / 2, num_warps=2)
+    module = kernels.tvd(ROWS, COLUMNS, block)
+    check(module, -(-ROWS // block), ROWS, [p, q], abs(p - q).sum(1) / 2, num_warps=2)
 
 
 @pytest.mark.parametrize("block", [1, 4])
 def test_divergence(kernels, block):
     p, q = softmax(matrix(1)), softmax(matrix(2))
-    made = kernels.kl_div(ROWS, COLUMNS, block)
+    module = kernels.kl_div(ROWS, COLUMNS, block)
     expected = (q * (np.log(q) - np.log(p))).sum(1)
     y = np.full(ROWS, np.nan, np.float32)
-    tileir.interpret(made, None, -(-ROWS // block), [y, np.log(p), q])
+    tileir.interpret(module, None, -(-ROWS // block), [y, np.log(p), q])
     np.testing.assert_allclose(y, expected, rtol=2e-5, atol=2e-6)
 
 

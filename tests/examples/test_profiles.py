@@ -95,7 +95,7 @@ def test_what_has_no_table_has_no_launches(ncu, text):
 
 
 @pytest.mark.parametrize(
-    ("found", "words"),
+    ("facts", "words"),
     [
         ({"us": 1.7, "dram": 90.0}, "launch latency"),
         ({"us": 500.0, "dram": 88.4, "idle": 30.0}, "memory bandwidth, 88 %"),
@@ -115,13 +115,13 @@ def test_what_has_no_table_has_no_launches(ncu, text):
         ({}, "not known"),
     ],
 )  # fmt: skip
-def test_the_first_rule_that_fits_names_the_limiter(limiters, found, words):
-    assert limiters.limiter(limiters.Facts(**found), empty=1.2) == words
+def test_the_first_rule_that_fits_names_the_limiter(limiters, facts, words):
+    assert limiters.limiter(limiters.Facts(**facts), empty=1.2) == words
 
 
 def test_facts_are_found_by_any_of_their_names(limiters):
     active = "pct_of_peak_sustained_active"
-    found = limiters.facts({
+    facts = limiters.facts({
         "gpu__time_duration.sum": 10.0, "sm__cycles_active.avg": 12_000.0,
         "gpc__cycles_elapsed.max": 15_000.0, f"sm__inst_executed_pipe_xu.avg.{active}": 40.0,
         f"sm__pipe_fma_cycles_active.avg.{active}": 55.0,
@@ -135,18 +135,18 @@ def test_facts_are_found_by_any_of_their_names(limiters):
         STALL.format("selected"): 9.0, STALL.format("not_selected"): 8.0,
         STALL.format("barrier_not_issued"): 7.0, STALL.format("drain"): 0.0,
     })  # fmt: skip
-    assert found.idle == pytest.approx(20.0)
-    assert found.ghz == pytest.approx(1.5)
-    assert (found.tensor, found.dram, found.l1) == (70.0, 12.0, 35.0)
-    assert found.pipe == ("fma", 55.0)
-    assert found.stalls == (("wait", 5.0), ("long_scoreboard", 3.0))
-    assert found.limits == (("registers", 2.0),)
-    assert found.l2 is None
+    assert facts.idle == pytest.approx(20.0)
+    assert facts.ghz == pytest.approx(1.5)
+    assert (facts.tensor, facts.dram, facts.l1) == (70.0, 12.0, 35.0)
+    assert facts.pipe == ("fma", 55.0)
+    assert facts.stalls == (("wait", 5.0), ("long_scoreboard", 3.0))
+    assert facts.limits == (("registers", 2.0),)
+    assert facts.l2 is None
 
 
 def test_rows_of_the_results_have_names_and_targets(measured):
-    found = measured.records()
-    wanted = {
+    records = measured.records()
+    expected = {
         "matmul:f16:NN:2048x2048x2048": 1.02, "matmul:bf16:NT:1760x64x1760": 1.15,
         "matmul:f16:NT:1760x256x1760": 0.95, "matmul:i8:NT:4096x4096x4096": 1.65,
         "matmul:f16:NN:2049x2049x2049": None, "matmul:f32:512": 1.0, "matmul:f32:4096": 0.97,
@@ -158,9 +158,9 @@ def test_rows_of_the_results_have_names_and_targets(measured):
         "dyt:16384": 1.0, "softmax:128x65536": 1.2, "softmax:2048x32768:bf16": 1.2,
         "softmax:583x931": 1.05, "group_norm:32x256x4096": 1.0,
     }  # fmt: skip
-    assert {name: found[name].target for name in wanted} == pytest.approx(wanted)
-    assert found["sparse:sdd:64:0.9"].target > 7
-    backward = found["backward:bf16:128:full:8192"]
+    assert {name: records[name].target for name in expected} == pytest.approx(expected)
+    assert records["sparse:sdd:64:0.9"].target > 7
+    backward = records["backward:bf16:128:full:8192"]
     assert [text.split()[0] for text in backward.best] == ["keys", "queries"]
     assert backward.peer in ("cudnn", "flash")
 
@@ -183,7 +183,7 @@ def test_rows_are_short_of_their_targets_or_of_a_copy(measured, ratio, target, c
 def fake(folder, log, *, unknown=(), wait=0, status=0, lines=True):
     """A program that does as `ncu` would, and a folder where it says how it was called."""
     path = folder / "ncu"
-    said = 'profiled {"ours": "64x64", "peer": "cuBLAS", "device": {"gpu": "H200"}}'
+    output = 'profiled {"ours": "64x64", "peer": "cuBLAS", "device": {"gpu": "H200"}}'
     path.write_text(f"""#!{sys.executable}
 import os, pathlib, sys, time
 words = sys.argv[1:]
@@ -201,7 +201,7 @@ if bad:
 log.write_text({log!r})
 print("noise")
 if {lines}:
-    print({said!r})
+    print({output!r})
 sys.exit({status})
 """)
     path.chmod(path.stat().st_mode | stat.S_IXUSR)
@@ -253,8 +253,8 @@ def test_a_row_that_failed_leaves_what_was_profiled_before(profiles, tmp_path):
 def test_metrics_that_are_not_known_are_left_out(ncu, tmp_path):
     unknown = set()
     program = fake(tmp_path, wide(EMPTY, OURS), unknown=(ncu.METRICS[0].split(".")[0],))
-    found = ncu.run(program, ["row"], os.environ, 30, unknown)
-    assert unknown == {ncu.METRICS[0]} and len(found.kernels) == 2 and found.error is None
+    profile = ncu.run(program, ["row"], os.environ, 30, unknown)
+    assert unknown == {ncu.METRICS[0]} and len(profile.kernels) == 2 and profile.error is None
     assert len((tmp_path / "calls").read_text().splitlines()) == 2
 
 
@@ -273,18 +273,18 @@ def test_why_a_row_was_not_profiled_is_kept(profiles, monkeypatch, tmp_path, cap
 )
 def test_launches_of_both_are_needed(profiles, ncu, launched):
     printed = 'profiled {"ours": "a", "peer": "b", "device": {}}'
-    found = profiles.row("x", None, ncu.Outcome(ncu.parse(wide(*launched)), printed, None))
-    assert found["error"].startswith("launched, in this order: ")
+    row = profiles.row("x", None, ncu.Outcome(ncu.parse(wide(*launched)), printed, None))
+    assert row["error"].startswith("launched, in this order: ")
 
 
 def test_a_process_that_lasts_too_long_is_ended(ncu, tmp_path):
-    found = ncu.run(fake(tmp_path, "", wait=60), ["row"], os.environ, 1, set())
-    assert found.kernels == [] and "ended after 1 s" in found.error
+    profile = ncu.run(fake(tmp_path, "", wait=60), ["row"], os.environ, 1, set())
+    assert profile.kernels == [] and "ended after 1 s" in profile.error
 
 
 def test_a_missing_profiler_is_an_error_of_the_row(ncu, tmp_path):
-    found = ncu.run(str(tmp_path / "none"), ["row"], os.environ, 1, set())
-    assert found.kernels == [] and "No such file" in found.error
+    profile = ncu.run(str(tmp_path / "none"), ["row"], os.environ, 1, set())
+    assert profile.kernels == [] and "No such file" in profile.error
 
 
 def test_the_documentation_has_what_was_profiled(profiles, measured):

@@ -82,9 +82,9 @@ def test_tiles_have_short_names(tables, tile, name):
 
 
 def test_rows_take_the_place_of_those_of_the_same_problem(merge):
-    known = {"commit": "old", "rows": [{"name": "a", "us": 1}, {"name": "b", "us": 2}]}
+    old_results = {"commit": "old", "rows": [{"name": "a", "us": 1}, {"name": "b", "us": 2}]}
     new = {"gpu": "H200", "rows": [{"name": "b", "us": 3}, {"name": "c", "us": 4}]}
-    assert merge.merge_rows(known, new, "new") == {
+    assert merge.merge_rows(old_results, new, "new") == {
         "gpu": "H200",
         "commit": "new",
         "rows": [

@@ -19,7 +19,7 @@ Node: TypeAlias = tuple[Any, ...]
 """("name", n), ("number", k) or (operator, operand, ...)."""
 
 Statement: TypeAlias = tuple[Any, ...]
-"""("set", name, node), ("if", node, block, block) or ("for", name, rounds, block)."""
+"""("set", name, node), ("if", node, block, block) or ("for", name, iterations, block)."""
 
 _BINARY = ("+", "-", "*", "&", "|", "^", "min", "max")
 _BY_NUMBER = ("//", "%", "<<", ">>")
@@ -91,8 +91,8 @@ class _Decoder:
             blocks = [tuple(self.block(depth - 1, counters)) for _ in range(2)]
             return "if", condition, blocks[0], blocks[1] if self.among((0, 1)) else ()
         counter, self.loops = f"j{self.loops}", self.loops + 1
-        rounds = self.among((2, 0, 1, 3))
-        return "for", counter, rounds, tuple(self.block(depth - 1, (*counters, counter)))
+        iterations = self.among((2, 0, 1, 3))
+        return "for", counter, iterations, tuple(self.block(depth - 1, (*counters, counter)))
 
     def comparison(self, depth: int, row: bool, counters: tuple[str, ...]) -> Node:
         sign = self.among(_COMPARISONS)
@@ -143,8 +143,8 @@ def _c(block: Sequence[Statement], depth: int) -> Iterator[str]:
             yield from _c(parts[2], depth + 1)
             yield pad + "}"
         else:
-            name, rounds, body = parts
-            yield f"{pad}for (int {name} = 0; {name} < {rounds}; {name}++) {{"
+            name, iterations, body = parts
+            yield f"{pad}for (int {name} = 0; {name} < {iterations}; {name}++) {{"
             yield from _c(body, depth + 1)
             yield pad + "}"
 

@@ -44,10 +44,10 @@ def refused(call, source):
     try:
         call(source)
     except TileirError as error:
-        found = error.diagnostics[0]
-        assert found.code.startswith("TIR") and found.message, source
-        assert found.location is not None, source
+        diagnostic = error.diagnostics[0]
+        assert diagnostic.code.startswith("TIR") and diagnostic.message, source
+        assert diagnostic.location is not None, source
         lines = source.split("\n")
-        assert 1 <= found.location.line <= len(lines), source
+        assert 1 <= diagnostic.location.line <= len(lines), source
         return True
     return False

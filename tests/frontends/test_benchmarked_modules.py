@@ -8,7 +8,7 @@ BENCHMARK = Path(__file__).parents[2] / "benchmarks" / "tensor_languages.py"
 
 def test_the_modules_are_up_to_date(monkeypatch):
     monkeypatch.syspath_prepend(BENCHMARK.parent)  # as where the script is run
-    found = runpy.run_path(str(BENCHMARK))
-    for name, text in found["texts"]().items():
-        written = (found["FOLDER"] / name).read_text()
+    namespace = runpy.run_path(str(BENCHMARK))
+    for name, text in namespace["texts"]().items():
+        written = (namespace["FOLDER"] / name).read_text()
         assert written == text, "run: python benchmarks/tensor_languages.py --write"

@@ -19,7 +19,7 @@ def test_limits_are_divided(op: str, bits: int) -> None:
     module, info = parse(NARROW.format(op=op, bits=bits)), np.iinfo(f"i{bits // 8}")
     numbers = [info.min, info.min + 1, -7, -1, 1, 2, 3, info.max]
     x, y = (np.array(v, info.dtype) for v in zip(*itertools.product(numbers, numbers), strict=True))
-    expected, found = np.zeros(64, info.dtype), np.zeros(64, info.dtype)
+    expected, actual = np.zeros(64, info.dtype), np.zeros(64, info.dtype)
     tileir.interpret(module, "k", 1, [x, y, expected])
-    GpuExecutor().launch(module, "k", 1, [x, y, found])
-    np.testing.assert_array_equal(found, expected)
+    GpuExecutor().launch(module, "k", 1, [x, y, actual])
+    np.testing.assert_array_equal(actual, expected)

@@ -17,20 +17,20 @@ pytestmark = pytest.mark.gpu
 @pytest.fixture
 def entered(monkeypatch):
     """Every kernel is compiled once more, as one that is long; what was compiled."""
-    found = []
+    kernels = []
 
     class Uncached:
         @staticmethod
         def compile(*arguments, **named):
-            found.append(compile_kernel(*arguments, **named))
-            return found[-1]
+            kernels.append(compile_kernel(*arguments, **named))
+            return kernels[-1]
 
     monkeypatch.setattr(llvm_codegen, "_LONG", 0)
     monkeypatch.setattr(ptxas_entry_points, "_MANY", 0)
     monkeypatch.setattr(ptxas_entry_points, "_LEAST_DISTANCE", 2)
     monkeypatch.setattr(pipeline, "_MANY_LOOPS", 1)
     monkeypatch.setattr(executors.Cache, "usual", staticmethod(lambda: Uncached))
-    return found
+    return kernels
 
 
 @pytest.mark.parametrize("warps", [1, 4, 8])
@@ -45,12 +45,12 @@ def entered(monkeypatch):
     ],
 )
 def test_programs_of_one_shape(entered, shape, count, n, warps):
-    made, x = module(shape, count), np.linspace(-1, 1, 128 * 41).astype(np.float32)
-    wanted, found = np.zeros(128, np.float32), np.zeros(128, np.float32)
-    tileir.interpret(made, None, 1, [x.copy(), wanted, n])
-    GpuExecutor().launch(made, None, 1, [x, found, n], num_warps=warps)
+    program, x = module(shape, count), np.linspace(-1, 1, 128 * 41).astype(np.float32)
+    expected, outputs = np.zeros(128, np.float32), np.zeros(128, np.float32)
+    tileir.interpret(program, None, 1, [x.copy(), expected, n])
+    GpuExecutor().launch(program, None, 1, [x, outputs, n], num_warps=warps)
     assert shape is not accesses or "$entrance_" in entered[0].ptx
-    np.testing.assert_allclose(found, wanted, rtol=1e-5)
+    np.testing.assert_allclose(outputs, expected, rtol=1e-5)
 
 
 @pytest.mark.parametrize("seed", range(60))
@@ -64,9 +64,9 @@ def test_generated_programs(entered, name, seed):
 @pytest.mark.parametrize("n", [0, 1, 128 * 2900 - 77])
 def test_long_programs(n):
     """As long as they must be to have entrances."""
-    made, x = module(accesses, 4200), np.linspace(-1, 1, 128 * 4201).astype(np.float32)
-    wanted, found = np.zeros(128, np.float32), np.zeros(128, np.float32)
-    tileir.interpret(made, None, 1, [x.copy(), wanted, n])
-    compiled = GpuExecutor().launch(made, None, 1, [x, found, n], num_warps=4)
+    program, x = module(accesses, 4200), np.linspace(-1, 1, 128 * 4201).astype(np.float32)
+    expected, outputs = np.zeros(128, np.float32), np.zeros(128, np.float32)
+    tileir.interpret(program, None, 1, [x.copy(), expected, n])
+    compiled = GpuExecutor().launch(program, None, 1, [x, outputs, n], num_warps=4)
     assert "$entrance_" in compiled.ptx
-    np.testing.assert_allclose(found, wanted, rtol=1e-4)
+    np.testing.assert_allclose(outputs, expected, rtol=1e-4)

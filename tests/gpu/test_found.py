@@ -17,8 +17,8 @@ pytestmark = pytest.mark.gpu
 def test_agree(path: Path, warps: int) -> None:
     module = parse(path.read_text(), path.name)
     if "gpu.wgmma" in path.read_text() and gpu_target() != "sm_90a":
-        pytest.skip("products by warpgroups are sm_90a's")
-    wanted, found = arguments(module), arguments(module)
-    tileir.interpret(module, None, GRID, wanted, allow_races=True)
-    GpuExecutor().launch(module, None, GRID, found, num_warps=warps)
-    assert differ(found, wanted) is None
+        pytest.skip("matmuls by warpgroups are sm_90a's")
+    expected, actual = arguments(module), arguments(module)
+    tileir.interpret(module, None, GRID, expected, allow_races=True)
+    GpuExecutor().launch(module, None, GRID, actual, num_warps=warps)
+    assert differ(actual, expected) is None

@@ -29,8 +29,8 @@ def launch(module: Any, grid: tuple[int, int], arguments: list[Any]) -> None:
 @pytest.mark.parametrize("d", [64, 128])
 @pytest.mark.parametrize(("t", "group"), [(1, 1), (200, 2), (333, 1), (1024, 4)])
 def test_gradients(t: int, group: int, d: int, causal: bool, kind: str) -> None:
-    given = case(t, d, heads=4, group=group, causal=causal, kind=KINDS[kind])
-    check(launch, given, ((64, 128), (128, 64)))
+    inputs = case(t, d, heads=4, group=group, causal=causal, kind=KINDS[kind])
+    check(launch, inputs, ((64, 128), (128, 64)))
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -40,9 +40,9 @@ def test_gradients(t: int, group: int, d: int, causal: bool, kind: str) -> None:
 def test_all_gradients(
     t: int, group: int, d: int, shape: tuple[int, int], causal: bool, kind: str
 ) -> None:
-    given = case(t, d, heads=4, group=group, causal=causal, kind=KINDS[kind])
-    known = gradients(given)
-    near(fused(launch, given, known, *shape), given, known)
+    inputs = case(t, d, heads=4, group=group, causal=causal, kind=KINDS[kind])
+    reference = gradients(inputs)
+    near(fused(launch, inputs, reference, *shape), inputs, reference)
 
 
 @pytest.mark.parametrize("tile", [(64, 64), (128, 40), (128, 192)])
@@ -50,7 +50,7 @@ def test_all_gradients(
 def test_what_is_added(size: tuple[int, int, int], tile: tuple[int, int]) -> None:
     """By copies, and by threads where no map can; by blocks that share places."""
     arguments = problem(*size)
-    wanted = expected(arguments)
+    reference = expected(arguments)
     grid = (-(-size[0] // tile[0]), -(-size[1] // tile[1]), -(-size[2] // 64))
     GpuExecutor().launch(shared_depth(*tile, 32, 2), None, grid, arguments)
-    np.testing.assert_array_equal(arguments[2], wanted)
+    np.testing.assert_array_equal(arguments[2], reference)

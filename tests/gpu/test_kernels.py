@@ -55,9 +55,9 @@ def test_elementwise(name, n):
         (z + offsets).store(left + right if name == "add" else b.maximum(left, 0.0), mask)
     random = np.random.default_rng(n)
     left, right = (random.normal(size=n).astype(np.float32) for _ in range(2))
-    found = np.full(n, np.nan, np.float32)
-    GpuExecutor().launch(b.module(), None, -(-n // 512), [left, right, found, n])
-    np.testing.assert_array_equal(found, left + right if name == "add" else np.maximum(left, 0))
+    out = np.full(n, np.nan, np.float32)
+    GpuExecutor().launch(b.module(), None, -(-n // 512), [left, right, out, n])
+    np.testing.assert_array_equal(out, left + right if name == "add" else np.maximum(left, 0))
 
 
 TABLE = {c.name: c for c in cells([(), (7,), (16,), (3, 5), (130,), (4, 8, 16)])}
@@ -74,14 +74,14 @@ def test_ops_agree_with_the_interpreter(name):
         more = {"allow_undef": True} if launch is tileir.interpret else {}
         launch(cell.module(), "cell", 1, arguments, **more)
         results.append(arguments[count:])
-    for found, expected in zip(*results, strict=True):
+    for result, expected in zip(*results, strict=True):
         if expected.dtype.kind in "biu":
-            np.testing.assert_array_equal(found, expected)
+            np.testing.assert_array_equal(result, expected)
             continue
         size = {"float16": 2.0**-9, "bfloat16": 2.0**-6, "float32": 2.0**-20}
         loose = cell.name.startswith(INEXACT)
         bound = size.get(expected.dtype.name, 2.0**-50) if loose else 0
         np.testing.assert_allclose(
-            found.astype(np.float64), expected.astype(np.float64), rtol=bound,
+            result.astype(np.float64), expected.astype(np.float64), rtol=bound,
             atol=bound * 64 if loose else 0,
         )  # fmt: skip

@@ -35,12 +35,12 @@ def test_a_softmax_without_a_promise(rows, columns, masked, shift, warps):
         softmax(rows, columns, shift=shift, masked=masked), None, (1,), [x, y, n], num_warps=warps
     )
     value = before[:count].reshape(rows, columns).astype(np.float64)
-    taken = n if masked else columns
-    weight = np.exp(value - value[:, :taken].max(axis=1, keepdims=True))
-    wanted = weight / weight[:, :taken].sum(axis=1, keepdims=True)
-    found = y if shift is None else x
-    places = np.arange(count).reshape(rows, columns)[:, :taken] + (shift or 0)
-    np.testing.assert_allclose(found[places], wanted[:, :taken], rtol=2e-5)
+    used_columns = n if masked else columns
+    weight = np.exp(value - value[:, :used_columns].max(axis=1, keepdims=True))
+    expected = weight / weight[:, :used_columns].sum(axis=1, keepdims=True)
+    result = y if shift is None else x
+    places = np.arange(count).reshape(rows, columns)[:, :used_columns] + (shift or 0)
+    np.testing.assert_allclose(result[places], expected[:, :used_columns], rtol=2e-5)
     others = np.ones(len(x), bool)
     others[places] = False
-    np.testing.assert_array_equal(found[others], (0 * x if shift is None else before)[others])
+    np.testing.assert_array_equal(result[others], (0 * x if shift is None else before)[others])

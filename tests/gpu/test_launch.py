@@ -351,7 +351,7 @@ def test_machine_code_is_used():
     assert native_launcher.is_supported()
 
 
-def test_machine_code_assembled_again_says_what_it_needs():
+def test_machine_code_that_is_reassembled_says_what_it_needs():
     """The driver's cache, which nvJitLink would ask, forgets it."""
-    first, again = (tileir.backend.compile(parse(AXPY), "sm_90") for _ in range(2))
-    assert first.metadata.registers == again.metadata.registers > 0
+    first, reassembled = (tileir.backend.compile(parse(AXPY), "sm_90") for _ in range(2))
+    assert first.metadata.registers == reassembled.metadata.registers > 0

@@ -13,10 +13,10 @@ TESTS = {test.name: test for test in litmus.tests()}
 @pytest.mark.parametrize("name", TESTS)
 def test_only_allowed_outcomes_occur(name):
     test = TESTS[name]
-    found = litmus.outcomes(test, executor("gpu"), 100_000, 64)
-    assert found.total() >= 100_000
-    assert all(map(test.is_allowed, found)), found
+    outcomes = litmus.outcomes(test, executor("gpu"), 100_000, 64)
+    assert outcomes.total() >= 100_000
+    assert all(map(test.is_allowed, outcomes)), outcomes
 
 
-def test_sums_under_locks():
+def test_additions_under_locks():
     assert litmus.locked_accumulation(executor("gpu"), 500) == (500, 0)

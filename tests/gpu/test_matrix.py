@@ -14,9 +14,9 @@ PARTS = 8
 
 @pytest.mark.parametrize("part", range(PARTS))
 def test_cells_agree_with_the_interpreter(part):
-    found = list(cases(NAMES[part::PARTS], every=False))
-    tallies = {case.op.mnemonic: Tally() for case in found}
-    for start in range(0, len(found), BATCH):
-        on_gpu(found[start : start + BATCH], tallies)
+    selected = list(cases(NAMES[part::PARTS], every=False))
+    tallies = {case.op.mnemonic: Tally() for case in selected}
+    for start in range(0, len(selected), BATCH):
+        on_gpu(selected[start : start + BATCH], tallies)
     assert not [text for tally in tallies.values() for text in tally.failures]
-    assert sum(tally.on_gpu for tally in tallies.values()) == len(found)
+    assert sum(tally.on_gpu for tally in tallies.values()) == len(selected)

@@ -18,17 +18,17 @@ pytestmark = pytest.mark.gpu
 
 
 @pytest.mark.parametrize("search", [Halving(launches=10), Local(launches=10)])
-def test_a_product_is_tuned(tmp_path, search):
+def test_a_matmul_is_tuned(tmp_path, search):
     with Database(tmp_path / "tuning.db") as database:
         meter = GpuMeter.here()
         first = tune(problem(512), meter, search=search, database=database)
         assert not [o for o in first.outcomes if not o.good]
         assert 1e-6 < first.best.seconds < 1e-3
-        known = list(database.outcomes(first.family))
-        again = tune(problem(512), meter, search=search, database=database)
-        assert list(database.outcomes(first.family)) == known
-        assert again.reused >= len(again.outcomes)
-        assert again.best.name == first.best.name
+        outcomes_before = list(database.outcomes(first.family))
+        second = tune(problem(512), meter, search=search, database=database)
+        assert list(database.outcomes(first.family)) == outcomes_before
+        assert second.reused >= len(second.outcomes)
+        assert second.best.name == first.best.name
 
 
 @triton.autotune(

@@ -20,38 +20,38 @@ NAMES = {kind: name for name, kind in ELEMENTS.items()}
 
 def on_rows(
     name: str,
-    *given: Any,
+    *args: Any,
     results: Sequence[Type] | None = None,
     executor: str = "interpreter",
 ) -> list[np.ndarray]:
     """What the library's `name` makes of arrays, each a tile, and of numbers."""
-    wanted = results and [str(t) for t in results]
-    kinds = function(name, wanted, [str(_type(x)) for x in given]).results
-    arrays = [x.copy() for x in given if isinstance(x, np.ndarray)]
+    expected = results and [str(t) for t in results]
+    kinds = function(name, expected, [str(_type(x)) for x in args]).results
+    arrays = [x.copy() for x in args if isinstance(x, np.ndarray)]
     out = [np.zeros(shape_of(k), NAMES[element_of(k)]) for k in kinds]  # type: ignore[index]
     b = Builder()
     parameters = {f"p{i}": pointer(ELEMENTS[x.dtype.name]) for i, x in enumerate([*arrays, *out])}
     with b.kernel("k", **parameters) as places:
-        made = b.library(name, *_values(b, given, places), results=results)
-        several = made if isinstance(made, tuple) else (made,)
+        outputs = b.library(name, *_values(b, args, places), results=results)
+        several = outputs if isinstance(outputs, tuple) else (outputs,)
         for value, place in zip(several, places[len(arrays) :], strict=True):
             (place + _offsets(b, value.shape)).store(value)
     named(executor).launch(b.module(), "k", (1,), [*arrays, *out])
     return out
 
 
-def _type(given: Any) -> Type:
-    if isinstance(given, np.ndarray):
-        return tile(ELEMENTS[given.dtype.name], given.shape)
-    return I1 if isinstance(given, bool) else I32
+def _type(argument: Any) -> Type:
+    if isinstance(argument, np.ndarray):
+        return tile(ELEMENTS[argument.dtype.name], argument.shape)
+    return I1 if isinstance(argument, bool) else I32
 
 
-def _values(b: Builder, given: Sequence[Any], places: Sequence[Expr]) -> list[Any]:
+def _values(b: Builder, arguments: Sequence[Any], places: Sequence[Expr]) -> list[Any]:
     """The arrays among `given` as tiles loaded from the first of `places`."""
     rest = iter(places)
     return [
         (next(rest) + _offsets(b, x.shape)).load() if isinstance(x, np.ndarray) else x
-        for x in given
+        for x in arguments
     ]
 
 

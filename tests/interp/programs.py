@@ -13,9 +13,9 @@ from tileir.interp import Report, interpret
 
 def module(body: str) -> Module:
     """The verified module of `body`, given without its version line."""
-    found = textual.parse("tir 1.0\n" + body)
-    tileir.verify(found)
-    return found
+    module = textual.parse("tir 1.0\n" + body)
+    tileir.verify(module)
+    return module
 
 
 def run(body: str, grid: Any, *arguments: Any, **options: Any) -> Report:

@@ -73,7 +73,7 @@ entry:
 
 
 @pytest.mark.parametrize("axis", [0, 1])
-def test_blocks_of_one_slot_lie_along_the_axis(axis: int) -> None:
+def test_blocks_of_one_stage_are_contiguous_along_the_axis(axis: int) -> None:
     x = np.full((2, 16, 32), -1, np.float32)
     interpret(parse(BLOCKS.replace("AXIS", str(axis))), "k", 1, [x.reshape(-1)])
     expected, rows = np.full((2, 16), -1), np.arange(16)

@@ -32,15 +32,15 @@ QUICK = (
 
 def operands(op: Op, seed: int) -> list[Tensor]:
     """Numbers that `op` has a meaning for."""
-    found = [tensor(v.type, seed + i) for i, v in enumerate(op.inputs)]
+    operands_ = [tensor(v.type, seed + i) for i, v in enumerate(op.inputs)]
     if op.mnemonic in ("sdiv", "udiv", "srem", "urem"):
-        found[1] = Tensor(np.ones_like(found[1].data))
+        operands_[1] = Tensor(np.ones_like(operands_[1].data))
     elif op.mnemonic in ("shl", "lshr", "ashr"):
         bits = element_of(op.result.type).bits  # type: ignore[union-attr]
-        count = found[1].data.size
-        steps = (np.arange(count) % bits).astype(found[1].data.dtype)
-        found[1] = Tensor(steps.reshape(found[1].data.shape))
-    return found
+        count = operands_[1].data.size
+        steps = (np.arange(count) % bits).astype(operands_[1].data.dtype)
+        operands_[1] = Tensor(steps.reshape(operands_[1].data.shape))
+    return operands_
 
 
 def same(got: Any, expected: Any) -> bool:
@@ -59,13 +59,15 @@ def checked(op: Op) -> bool:
     if step is None:
         return False
     for undefined in (False, True):
-        given = operands(op, 3)
+        inputs = operands(op, 3)
         if undefined:
-            shape = given[0].data.shape
-            given[0] = Tensor(given[0].data, np.arange(given[0].data.size).reshape(shape) % 2 == 0)
-        frame: list[Any] = [*given, *[None] * len(results)]
+            shape = inputs[0].data.shape
+            inputs[0] = Tensor(
+                inputs[0].data, np.arange(inputs[0].data.size).reshape(shape) % 2 == 0
+            )
+        frame: list[Any] = [*inputs, *[None] * len(results)]
         step(frame)
-        expected = op.evaluate(MACHINE, *given)
+        expected = op.evaluate(MACHINE, *inputs)
         for slot, value in zip(results, expected if len(results) > 1 else [expected], strict=True):
             assert type(frame[slot].data) is np.ndarray, op
             assert same(frame[slot], value), op
@@ -83,10 +85,10 @@ def test_a_quick_step_is_its_op(name: str) -> None:
     assert kind is not None
     for shape in ((), (7,), (3, 1)):
         ops = list(cells(kind, shape))
-        found = [checked(op) for op in ops if op.predicate is None]
+        results = [checked(op) for op in ops if op.predicate is None]
         plain = [type(op).evaluate is kind.evaluate and not _unusual(op) for op in ops]
-        assert all(quick or not usual for quick, usual in zip(found, plain, strict=True)), name
-        assert any(found) or not ops
+        assert all(quick or not usual for quick, usual in zip(results, plain, strict=True)), name
+        assert any(results) or not ops
 
 
 def _unusual(op: Op) -> bool:
@@ -145,16 +147,16 @@ def test_what_follows_from_arguments_and_literals_is_computed_once() -> None:
     assert left(prepared(ONCE)) == ["two", "three", "b", "c", "d", "pid", "e", "f", "xs", "p"]
 
 
-@pytest.mark.parametrize("room", [0, 64, 65, 129, 193, 257, 1000])
-def test_tiles_that_are_kept_have_no_more_elements_than_there_is_room(
-    room: int, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("limit", [0, 64, 65, 129, 193, 257, 1000])
+def test_tiles_that_are_kept_have_no_more_elements_than_the_limit(
+    limit: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(preparation, "UNIFORM_ELEMENTS", room)
+    monkeypatch.setattr(preparation, "UNIFORM_ELEMENTS", limit)
     code = prepared(ONCE, 1 << 40, 5)
     tiles = [r for op in code.function.ops for r in op.results if shape_of(r.type)]
     kept = 64 * sum(r.name not in left(code) for r in tiles)
-    assert kept <= room
-    assert (kept > 0) == (room > 64)
+    assert kept <= limit
+    assert (kept > 0) == (limit > 64)
 
 
 def test_values_that_are_dead_leave_their_slots() -> None:

@@ -74,7 +74,7 @@ def test_as_without(s: int, t: int, o: int, n: int, monkeypatch: pytest.MonkeyPa
 @pytest.mark.slow
 def test_cases_differ() -> None:
     """The cases end in success, races, clashes and accesses outside."""
-    codes = {found[0] for found in (_outcome(*c) for c in CASES) if isinstance(found[0], str)}
+    codes = {result[0] for result in (_outcome(*c) for c in CASES) if isinstance(result[0], str)}
     assert codes == {"TIR0501", "TIR0509", "TIR0517"}
     assert sum(not isinstance(_outcome(*c)[0], str) for c in CASES) >= 4
 
@@ -84,11 +84,11 @@ def test_patterns() -> None:
     steps = (-16, -4, 0, 4, 8, 12, 20)
     for shape, strides in product([(5,), (3, 4), (2, 3, 4)], product(steps, repeat=3)):
         strides = strides[: len(shape)]
-        made = StridedPattern.of(shape, strides)
+        pattern = StridedPattern.of(shape, strides)
         every = [sum(i * s for i, s in zip(p, strides)) for p in np.ndindex(*shape)]  # noqa: B905
-        assert made.offsets.view(np.int64).reshape(-1).tolist() == every
-        assert (made.low, made.high) == (min(every), max(every))
-        assert not made.distinct or len(set(every)) == len(every)
+        assert pattern.offsets.view(np.int64).reshape(-1).tolist() == every
+        assert (pattern.low, pattern.high) == (min(every), max(every))
+        assert not pattern.distinct or len(set(every)) == len(every)
     assert StridedPattern.of((3, 4), (16, 4)).distinct
     assert StridedPattern.of((3, 4), (4, 12)).distinct
 
@@ -98,11 +98,11 @@ def test_only_what_is_strided_and_inside() -> None:
     region = memory.add("x", np.zeros(64, np.uint8))
     strides, base = Strides(memory), np.uint64(region.base)
 
-    def found(*offsets: int, size: int = 4) -> bool:
+    def contains(*offsets: int, size: int = 4) -> bool:
         addresses = np.array(offsets, np.int64).view(np.uint64) + base
         return strides.find(addresses, size, write=False) is not None
 
-    assert found(0, 4, 8) and found(60, 56) and found(8, 8, 8) and found(12)
-    assert not found(0, 4, 12) and not found(0, 4, 8, 8)
-    assert not found(56, 60, 64) and not found(4, 0, -4)
-    assert not found(2, 6) and not found(0, 6) and found(0, 6, size=2)
+    assert contains(0, 4, 8) and contains(60, 56) and contains(8, 8, 8) and contains(12)
+    assert not contains(0, 4, 12) and not contains(0, 4, 8, 8)
+    assert not contains(56, 60, 64) and not contains(4, 0, -4)
+    assert not contains(2, 6) and not contains(0, 6) and contains(0, 6, size=2)

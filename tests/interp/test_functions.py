@@ -253,7 +253,7 @@ entry:
     fails("TIR0512", "call f32", body, 1, np.zeros(1, np.float32))
 
 
-SUMS = """
+ADDITIONS = """
 define kernel void @k(f32* %x, f32* %y, f32 %s) {
 entry:
   %p1 = getelementptr f32* %x, i32 1
@@ -269,7 +269,7 @@ entry:
 def test_numbers_of_the_ring_do_not_depend_on_the_order() -> None:
     def bits(body: str, numbers: str) -> int:
         x, y = np.array([1e8, -99999992], np.float32), np.zeros(1, np.float32)
-        run(SUMS.replace("BODY", body), 1, x, y, 0.7, numbers=numbers)
+        run(ADDITIONS.replace("BODY", body), 1, x, y, 0.7, numbers=numbers)
         return int(y.view(np.uint32)[0])
 
     left = "%t = fadd f32 %a, %b\n  %r = fmul f32 %t, %s"
@@ -282,7 +282,7 @@ def test_numbers_of_the_ring_do_not_depend_on_the_order() -> None:
 def test_unknown_numbers_are_refused() -> None:
     with pytest.raises(Exception, match="ieee or ring") as caught:
         run(
-            SUMS.replace("BODY", "%r = fadd f32 %a, %s"),
+            ADDITIONS.replace("BODY", "%r = fadd f32 %a, %s"),
             1,
             np.zeros(2),
             np.zeros(1),
@@ -372,9 +372,9 @@ done:
 """
 
 
-def test_what_a_loop_does_not_change_is_still_right_in_the_next_round_and_instance() -> None:
+def test_what_a_loop_does_not_change_is_still_right_in_the_next_iteration_and_instance() -> None:
     x, n = np.zeros(3, np.int32), 6
     report = run(KEPT, 3, x, n)
-    rounds = [(a, b) for a in range(n) for b in range(n - 1)]  # %t is without the last one
-    assert x.tolist() == [sum((a * a + i) * b for a, b in rounds) for i in range(3)]
+    iterations = [(a, b) for a in range(n) for b in range(n - 1)]  # %t is without the last one
+    assert x.tolist() == [sum((a * a + i) * b for a, b in iterations) for i in range(3)]
     assert report.ops["mul"] == 3 * n * n * 2

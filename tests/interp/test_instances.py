@@ -160,15 +160,15 @@ def test_atomic_sums(seed: int) -> None:
 
 
 def test_the_seed_chooses_the_order() -> None:
-    found = set()
+    orders = set()
     for seed in range(4):
         x, total, order = np.zeros(3, np.int32), np.zeros(1, np.int32), np.zeros(16, np.int32)
         run(HISTOGRAM, 16, x, total, order, seed=seed)
-        again = np.zeros(16, np.int32)
-        run(HISTOGRAM, 16, np.zeros(3, np.int32), np.zeros(1, np.int32), again, seed=seed)
-        assert again.tolist() == order.tolist()
-        found.add(tuple(order.tolist()))
-    assert len(found) > 1
+        same_seed = np.zeros(16, np.int32)
+        run(HISTOGRAM, 16, np.zeros(3, np.int32), np.zeros(1, np.int32), same_seed, seed=seed)
+        assert same_seed.tolist() == order.tolist()
+        orders.add(tuple(order.tolist()))
+    assert len(orders) > 1
 
 
 RMW = """

@@ -64,11 +64,11 @@ def is_invariant(function: Function, op: Op, loop: Loop) -> bool:
 
     def same(operand: Operand) -> bool:
         origin = definitions(function).get(operand) if isinstance(operand, Value) else None
-        if not isinstance(operand, Value) or home.get(operand) not in loop.blocks:
+        if not isinstance(operand, Value) or label_of.get(operand) not in loop.blocks:
             return True
         return isinstance(origin, Op) and is_invariant(function, origin, loop)
 
-    home = {
+    label_of = {
         value: label
         for label, block in function.blocks.items()
         for value in (*block.parameters, *(r for o in block.ops for r in o.results))

@@ -258,9 +258,9 @@ def test_a_function_of_the_program_is_never_taken_for_one_of_the_library() -> No
         (out + 2).store(b.library("silu", b.constant(F32, 1.0)))
     module = b.module()
     assert {"sigmoid", "std.sigmoid", "std.silu"} <= module.functions.keys()
-    found = np.zeros(3, np.float32)
-    interpret(link(module), "k", (1,), {"out": found})
-    np.testing.assert_allclose(found, [0.5, 100, 1 / (1 + np.exp(-1))], rtol=1e-6)
+    output = np.zeros(3, np.float32)
+    interpret(link(module), "k", (1,), {"out": output})
+    np.testing.assert_allclose(output, [0.5, 100, 1 / (1 + np.exp(-1))], rtol=1e-6)
 
 
 @pytest.mark.parametrize(

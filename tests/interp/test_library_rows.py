@@ -31,8 +31,8 @@ def in_order(x: np.ndarray, descending: bool) -> np.ndarray:
     keys = (np.isnan(x), floats)
     if descending:
         keys = (~keys[0], -keys[1])
-    found = [np.lexsort((keys[1][row], keys[0][row])) for row in range(len(x))]
-    return np.array(found)
+    outputs = [np.lexsort((keys[1][row], keys[0][row])) for row in range(len(x))]
+    return np.array(outputs)
 
 
 @pytest.mark.sampled(7)
@@ -43,8 +43,8 @@ def test_rows_are_sorted_both_ways(shape: tuple[int, int], descending: bool, dty
     x = noisy(shape, dtype)
     order = in_order(x, descending)
     expected = np.take_along_axis(x, order, 1)
-    (found,) = on_rows("sort", x, descending)
-    np.testing.assert_array_equal(found, expected)
+    (rows,) = on_rows("sort", x, descending)
+    np.testing.assert_array_equal(rows, expected)
     values, columns = on_rows("argsort", x, descending)
     np.testing.assert_array_equal(values, expected)
     np.testing.assert_array_equal(columns, order)
@@ -111,26 +111,26 @@ X = np.array([[-90, -3, -0.5, 0, 0.25, 4, 90]], np.float32)
     ],
 )
 def test_activations(name: str, expected: object) -> None:
-    (found,) = on_rows(name, X)
-    wanted = expected(X.astype(np.float64))  # type: ignore[operator]
-    np.testing.assert_allclose(found, wanted, rtol=2e-6, atol=1e-6)
+    (rows,) = on_rows(name, X)
+    reference = expected(X.astype(np.float64))  # type: ignore[operator]
+    np.testing.assert_allclose(rows, reference, rtol=2e-6, atol=1e-6)
     (half,) = on_rows(name, X.astype(np.float16))
-    np.testing.assert_allclose(half, wanted, rtol=4e-3, atol=1e-3)
+    np.testing.assert_allclose(half, reference, rtol=4e-3, atol=1e-3)
 
 
-@pytest.mark.parametrize("rounds", [0, 1, 7, 10])
+@pytest.mark.parametrize("iterations", [0, 1, 7, 10])
 def test_philox_of_tiles_and_any_number_of_rounds(
-    rounds: int, benchmarks: Callable[[str], Any]
+    iterations: int, benchmarks: Callable[[str], Any]
 ) -> None:
     counters = [np.arange(12, dtype=np.int32).reshape(3, 4) * n for n in (1, -7, 1 << 20, 3)]
     keys = [np.full((3, 4), k, np.int32) for k in (5, -2)]
     words = [c.view(np.uint32).astype(np.int64) for c in counters]
-    expected = benchmarks("checks").philox(words, [5, 2**32 - 2], rounds)
-    found = on_rows("philox", *counters, *keys, rounds)
-    assert [w.view(np.uint32).tolist() for w in found] == [w.tolist() for w in expected]
-    if rounds == 10:
+    expected = benchmarks("checks").philox(words, [5, 2**32 - 2], iterations)
+    rows = on_rows("philox", *counters, *keys, iterations)
+    assert [w.view(np.uint32).tolist() for w in rows] == [w.tolist() for w in expected]
+    if iterations == 10:
         same = on_rows("philox", *counters, *keys)
-        assert [w.tolist() for w in same] == [w.tolist() for w in found]
+        assert [w.tolist() for w in same] == [w.tolist() for w in rows]
 
 
 def test_numbers_of_noise() -> None:
@@ -161,8 +161,8 @@ def test_rows_on_threads_and_on_this_machine(executor: str) -> None:
     )
     counters = [np.arange(12, dtype=np.int32).reshape(3, 4)] * 4
     keys = [np.full((3, 4), 9, np.int32)] * 2
-    found = on_rows("philox", *counters, *keys, executor=executor)
-    assert [w.tolist() for w in found] == [w.tolist() for w in on_rows("philox", *counters, *keys)]
+    rows = on_rows("philox", *counters, *keys, executor=executor)
+    assert [w.tolist() for w in rows] == [w.tolist() for w in on_rows("philox", *counters, *keys)]
     y = np.random.default_rng(3).standard_normal((5, 24)).astype(np.float32)
     np.testing.assert_allclose(
         on_rows("softmax", y, executor=executor)[0], on_rows("softmax", y)[0], rtol=1e-5

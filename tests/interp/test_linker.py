@@ -15,9 +15,9 @@ from tileir.values import Value, constant
 
 
 def make(mnemonic: str, *operands: Any, **facts: Any) -> Op:
-    found = lookup(mnemonic)
-    assert found is not None
-    return found(*operands, **facts)
+    entry = lookup(mnemonic)
+    assert entry is not None
+    return entry(*operands, **facts)
 
 
 def function(name: str, result: int = 1, type_: Type = I32, **facts: Any) -> Function:
@@ -188,8 +188,8 @@ def test_equal_globals_merge() -> None:
 @pytest.mark.parametrize("defined_first", [True, False])
 def test_a_global_declared_elsewhere_takes_the_definition(defined_first: bool) -> None:
     parts = [module(variable("g", 1, 2)), module(variable("g", count=2, external=True))]
-    found = link(*(parts if defined_first else parts[::-1])).globals["g"]
-    assert found.initial is not None and not found.external
+    linked = link(*(parts if defined_first else parts[::-1])).globals["g"]
+    assert linked.initial is not None and not linked.external
 
 
 @pytest.mark.parametrize(

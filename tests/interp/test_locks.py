@@ -294,16 +294,18 @@ def test_a_tree_reduction_whose_barrier_orders_nothing() -> None:
 def test_who_is_counted_before_the_lock_is_released_is_seen_too_early() -> None:
     """The count can be read before the instance that raised it releases the lock; an acquire of
     the lock then misses that instance's writes, under some schedules."""
-    early = tree(count="store %count, %n1 {volatile = true}")
-    early = early.replace("atomic_load i32 %count {sem = acquire}", "atomic_load i32 %lock")
-    found = 0
+    counted_first = tree(count="store %count, %n1 {volatile = true}")
+    counted_first = counted_first.replace(
+        "atomic_load i32 %count {sem = acquire}", "atomic_load i32 %lock"
+    )
+    count = 0
     for seed in range(8):
         try:
-            run(early, 16, *tree_arrays(16), seed=seed)
+            run(counted_first, 16, *tree_arrays(16), seed=seed)
         except InterpretError as error:
             assert error.code == "TIR0517"
-            found += 1
-    assert found
+            count += 1
+    assert count
 
 
 POLLS = """

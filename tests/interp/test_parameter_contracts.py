@@ -181,7 +181,7 @@ entry:
 
 
 @pytest.mark.parametrize("count", [0, 3, 8])
-def test_predicated_streams_meet_in_psi(count: int) -> None:
+def test_predicated_streams_join_in_psi(count: int) -> None:
     x, y = np.arange(count, dtype=np.int32), np.zeros(8, np.int32)
     run(PREDICATED, 1, x, y, count)
     assert y.tolist() == [10 * i if i < count else -i for i in range(8)]
@@ -273,10 +273,10 @@ def test_globals_can_be_given() -> None:
     assert (x[0], state.tolist()) == (4, [3, 6])
 
 
-@pytest.mark.parametrize("given", [{"state": np.zeros(3, np.int32)}, {"state": np.zeros(2)}])
-def test_globals_given_must_fit(given: dict[str, object]) -> None:
+@pytest.mark.parametrize("globals_", [{"state": np.zeros(3, np.int32)}, {"state": np.zeros(2)}])
+def test_globals_given_must_fit(globals_: dict[str, object]) -> None:
     body = GLOBALS.replace("BODY", "store %x, %v")
-    fails("TIR0511", "@state", body, 1, np.zeros(1, np.int32), globals=given)
+    fails("TIR0511", "@state", body, 1, np.zeros(1, np.int32), globals=globals_)
 
 
 def test_unknown_globals_are_refused() -> None:

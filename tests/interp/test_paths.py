@@ -134,7 +134,7 @@ def test_tiles_that_no_array_can_be(body: str) -> None:
         assert "too little memory" in fails("TIR0522", where, text, 1, 3)
 
 
-def test_calls_nest_as_deep_as_is_said_and_no_deeper() -> None:
+def test_calls_nest_as_deep_as_the_limit_and_no_deeper() -> None:
     x = np.zeros(1, np.int32)
     run(chain(MAX_CALL_DEPTH), 1, x)
     assert x[0] == 5
@@ -152,16 +152,16 @@ def test_whatever_steps_evenly_is_found_to(shape: tuple[int, ...], transposed: b
     region = memory.add("x", np.zeros(4096, np.uint8))
     whole = np.arange(int(np.prod(shape)), dtype=np.uint64).reshape(shape) * np.uint64(12)
     offsets = whole.T if transposed else whole
-    found = Strides(memory).find(offsets + np.uint64(region.base), 4, write=True)
-    assert found is not None
-    assert found.view().shape == offsets.shape
-    found.view()[...] = 7
+    strided = Strides(memory).find(offsets + np.uint64(region.base), 4, write=True)
+    assert strided is not None
+    assert strided.view().shape == offsets.shape
+    strided.view()[...] = 7
     at = np.flatnonzero(region.view(4)[0])
     assert at.tolist() == sorted((offsets // np.uint64(4)).reshape(-1).tolist())
 
 
 @pytest.mark.parametrize("exponent", [40, 62, 63])
-def test_elements_that_lie_as_far_apart_as_can_be_are_no_steps(exponent: int) -> None:
+def test_elements_that_are_as_distant_as_can_be_are_no_steps(exponent: int) -> None:
     memory = Memory()
     region = memory.add("x", np.zeros(64, np.uint8))
     far = 1 << exponent
@@ -337,7 +337,7 @@ done:
 @pytest.mark.parametrize("seed", range(6))
 @pytest.mark.parametrize("writer", range(3))
 def test_an_earlier_reader_is_not_forgotten_over_later_ones(writer: int, seed: int) -> None:
-    """Atomic accesses let instances take turns, and order nothing here."""
+    """Atomic accesses let instances alternate, and order nothing here."""
     body = READERS.replace("WRITER", str(writer))
     x, flag = np.zeros(1, np.int32), np.zeros(1, np.int32)
     for grid in (2, 3):

@@ -23,9 +23,9 @@ Access = tuple[int, Touch, int, list[int]]
 
 
 def op() -> Op:
-    found = lookup("unreachable")
-    assert found is not None
-    return found()
+    entry = lookup("unreachable")
+    assert entry is not None
+    return entry()
 
 
 def log_of(choose: random.Random, touches: tuple[Touch, ...], count: int) -> list[Access]:
@@ -62,21 +62,21 @@ def region(offset: int = 0) -> Region:
 
 def detect(accesses: list[Access], every: int, offset: int = 0) -> list[Race]:
     """What the detector finds, checking after each `every` accesses."""
-    found: list[Race] = []
-    detector, here = RaceDetector(found.append), region(offset)
+    results: list[Race] = []
+    detector, here = RaceDetector(results.append), region(offset)
     for number, (instance, touch, size, elements) in enumerate(accesses, 1):
         entry = detector.entry(op(), instance)
         detector.log(here, np.array(elements), size, entry, touch)
         if number % every == 0:
             detector.check()
     detector.check()
-    return found
+    return results
 
 
-def test_accesses_of_two_epochs_are_told_apart() -> None:
+def test_accesses_of_two_epochs_are_distinguished() -> None:
     """Of one op in a loop, what comes after the release is not what comes before it."""
-    found: list[Race] = []
-    detector, here, store = RaceDetector(found.append), region(), op()
+    results: list[Race] = []
+    detector, here, store = RaceDetector(results.append), region(), op()
     for epoch in (0, 1):
         entry = detector.entry(store, 0, epoch)
         assert detector.entry(store, 0, epoch) == entry
@@ -86,20 +86,20 @@ def test_accesses_of_two_epochs_are_told_apart() -> None:
     for cell, count in ((0, 0), (1, 1)):
         detector.log(here, np.array([cell]), 4, detector.entry(op(), 1), Touch.READ)
         detector.check(seen_first_epoch)
-        assert len(found) == count
+        assert len(results) == count
 
 
 def test_reads_of_what_is_never_written_do_not_pile_up(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(races, "BATCH", 2)
-    found: list[Race] = []
-    detector, here = RaceDetector(found.append), region()
+    results: list[Race] = []
+    detector, here = RaceDetector(results.append), region()
     for _ in range(9):
         detector.log(here, np.array([0]), 4, detector.entry(op(), 0), Touch.READ)
     detector.check()
     assert not detector.reads
     detector.log(here, np.array([0]), 4, detector.entry(op(), 1), Touch.WRITE)
     detector.check()
-    assert len(found) == 1
+    assert len(results) == 1
 
 
 @for_each("seed", range(300))
@@ -108,9 +108,9 @@ def test_without_synchronisation_the_detector_decides(seed: int) -> None:
     accesses = log_of(choose, (Touch.READ, Touch.READ, Touch.READ, Touch.WRITE), 6)
     expected = any(conflicts(a, b) for a, b in combinations(accesses, 2))
     for every in (1, 2, 100):
-        found = detect(accesses, every)
-        assert bool(found) == expected
-        for race in found:
+        diagnostics = detect(accesses, every)
+        assert bool(diagnostics) == expected
+        for race in diagnostics:
             pair = {race.first.instance, race.second.instance}
             touched = [a for a in accesses if a[0] in pair and race.offset in cells(a)]
             assert any(conflicts(a, b) for a, b in combinations(touched, 2))
@@ -125,9 +125,9 @@ def test_regions_may_begin_between_two_elements(seed: int, offset: int) -> None:
     accesses = log_of(choose, tuple(Touch), 5)
     expected = any(conflicts(a, b, offset) for a, b in combinations(accesses, 2))
     for every in (1, 2, 100):
-        found = detect(accesses, every, offset)
-        assert bool(found) == expected
-        for race in found:
+        diagnostics = detect(accesses, every, offset)
+        assert bool(diagnostics) == expected
+        for race in diagnostics:
             touched = [a for a in accesses if race.offset in cells(a, offset)]
             assert any(conflicts(a, b, offset) for a, b in combinations(touched, 2))
 
@@ -142,14 +142,14 @@ def test_every_pair_of_accesses_is_decided(
     for one, other in ((0, 1), (0, 0)):
         accesses: list[Access] = [(one, first, sizes[0], [0]), (other, second, sizes[1], [0])]
         for every in (1, 2):
-            found = detect(accesses, every)
-            assert bool(found) == conflicts(*accesses)
-            assert all({r.first_touch, r.second_touch} == {first, second} for r in found)
+            diagnostics = detect(accesses, every)
+            assert bool(diagnostics) == conflicts(*accesses)
+            assert all({r.first_touch, r.second_touch} == {first, second} for r in diagnostics)
 
 
 def test_a_release_orders_what_came_before_it_and_nothing_else() -> None:
-    found: list[Race] = []
-    detector, here, sync = RaceDetector(found.append), region(), SyncMemory()
+    results: list[Race] = []
+    detector, here, sync = RaceDetector(results.append), region(), SyncMemory()
     one, two = InstanceClock.of(0, 2), InstanceClock.of(1, 2)
 
     def touch(clock: InstanceClock, element: int, how: Touch) -> None:
@@ -163,9 +163,9 @@ def test_a_release_orders_what_came_before_it_and_nothing_else() -> None:
     sync.read(two, [99], acquire=True)
     touch(two, 0, Touch.READ)
     touch(two, 0, Touch.WRITE)
-    assert not found
+    assert not results
     touch(two, 1, Touch.READ)
-    assert [(r.first.instance, r.second.instance, r.offset) for r in found] == [(0, 1, 1)]
+    assert [(r.first.instance, r.second.instance, r.offset) for r in results] == [(0, 1, 1)]
 
 
 @pytest.mark.parametrize("middle", ["rmw", "store"])
@@ -268,8 +268,8 @@ def test_every_pair_of_accesses(case: str, every: int, ordered: bool) -> None:
     """Two instances touch one element one after the other: checked after each, with a clock that
     knows the first one or does not, or both in one batch, which nothing orders."""
     first, second, race = CASES[case]
-    found: list[Race] = []
-    detector, here = RaceDetector(found.append), region()
+    results: list[Race] = []
+    detector, here = RaceDetector(results.append), region()
     clock = np.array([1 if ordered else 0, 1], np.int32)
     for number, touch in enumerate((first, second)):
         entry = detector.entry(op(), number, 1)
@@ -278,7 +278,7 @@ def test_every_pair_of_accesses(case: str, every: int, ordered: bool) -> None:
             detector.check(clock if number else np.array([1, 0], np.int32))
     detector.check()
     expected = [(first, second)] if race and not ordered else []
-    assert [(r.first_touch, r.second_touch) for r in found[:1]] == expected
+    assert [(r.first_touch, r.second_touch) for r in results[:1]] == expected
 
 
 BLOCKS = """
@@ -337,8 +337,8 @@ def test_races_are_what_releases_and_acquires_leave_unordered(seed: int) -> None
     reads what it wrote, and what follows from both. What is reported is a race; and an access that
     races with the last write, or a write that races with the last read, is reported."""
     choose = random.Random(seed)
-    found: list[Race] = []
-    detector, here, sync = RaceDetector(found.append), region(), SyncMemory()
+    results: list[Race] = []
+    detector, here, sync = RaceDetector(results.append), region(), SyncMemory()
     clocks = [InstanceClock.of(n, 3) for n in range(3)]
     before: list[set[int]] = [set(), set(), set()]  # events that happened before, by instance
     released: dict[int, set[int]] = {}
@@ -362,14 +362,14 @@ def test_races_are_what_releases_and_acquires_leave_unordered(seed: int) -> None
                 ]
                 entry = detector.entry(op(), instance, clock.epoch)
                 detector.log(here, np.array(access[3]), 1, entry, how)
-                count = len(found)
+                count = len(results)
                 detector.check(clock.now)
-                assert len(found) == count or earlier, f"no race at {number}"
+                assert len(results) == count or earlier, f"no race at {number}"
                 same = [n for n, a in enumerate(events) if a[3] == access[3]]
                 last = {
                     kind: max((n for n in same if events[n][1] is kind), default=-1)
                     for kind in (Touch.WRITE, Touch.READ)
                 }
-                assert len(found) > count or not {*last.values()} & {*earlier}, f"missed {number}"
+                assert len(results) > count or not {*last.values()} & {*earlier}, f"missed {number}"
                 mine.add(len(events))
                 events.append(access)

@@ -11,10 +11,10 @@ from tileir.testing import difference, run, sample
 @pytest.mark.sampled(6)
 @pytest.mark.parametrize("seed", range(60))
 def test_shortcuts_change_nothing(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    made = sample(seed)
+    sampled = sample(seed)
     monkeypatch.setattr(preparation, "FEW", 0)
-    quick = run(made)
+    quick = run(sampled)
     monkeypatch.setattr(preparation, "UNIFORM_ELEMENTS", 0)
     monkeypatch.setattr(preparation, "quick_step", lambda *_: None)
     monkeypatch.setattr(preparation, "invariant_ops", lambda function: set())
-    assert difference(quick, run(made)) is None
+    assert difference(quick, run(sampled)) is None

@@ -51,9 +51,9 @@ def aborting(monkeypatch):
 
 def test_the_code_is_the_same():
     module = parse(TEXT)
-    plain, apart = compile_kernel(module, isolate=False), compile_kernel(module, isolate=True)
-    assert plain.ptx == apart.ptx and plain.cubin == apart.cubin
-    assert plain.optimized_llvm == apart.optimized_llvm
+    plain, isolated = compile_kernel(module, isolate=False), compile_kernel(module, isolate=True)
+    assert plain.ptx == isolated.ptx and plain.cubin == isolated.cubin
+    assert plain.optimized_llvm == isolated.optimized_llvm
 
 
 @pytest.mark.slow
@@ -161,16 +161,16 @@ def test_large_requests_and_answers_pass():
 
 
 def test_threads_share_workers():
-    found = []
+    results = []
     threads = [
-        threading.Thread(target=lambda i=i: found.append(isolation.run(Task("k", "s"), abs, -i)))
+        threading.Thread(target=lambda i=i: results.append(isolation.run(Task("k", "s"), abs, -i)))
         for i in range(12)
     ]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert sorted(found) == list(range(12))
+    assert sorted(results) == list(range(12))
     assert len(worker_pool.workers().all) <= (os.cpu_count() or 1)
 
 

@@ -48,10 +48,13 @@ def test_a_limit_is_changed_around_calls_and_for_one_compilation():
         compile_kernel(module)
     with limits.limits(tile_elements=255):
         compile_kernel(module, options={"limits": {"tile_elements": 256}})
-    for given in ({"tile_elements": 9}, "tile_elements=9", ("tile_elements=9",)):
+    for limits_given in ({"tile_elements": 9}, "tile_elements=9", ("tile_elements=9",)):
         with pytest.raises(CompileError) as caught:
             compile_kernel(
-                module, options={"limits": given if given != "tile_elements=9" else [given]}
+                module,
+                options={
+                    "limits": limits_given if limits_given != "tile_elements=9" else [limits_given]
+                },
             )
         assert caught.value.code == "TIR1601" and caught.value.line == 4
     compile_kernel(module)
@@ -64,12 +67,12 @@ def test_options_with_limits_survive_json():
 
 
 @pytest.mark.parametrize(
-    "given",
+    "value",
     [{"tiles": 1}, {"tile_elements": -1}, {"tile_elements": "x"}, {"tile_elements": 1.5}, 7],
 )
-def test_limits_that_do_not_exist_are_refused(given):
+def test_limits_that_do_not_exist_are_refused(value):
     with pytest.raises(CompileError) as caught:
-        Options.of({"limits": given})
+        Options.of({"limits": value})
     assert caught.value.code in ("TIR1602", "TIR0716")
 
 

@@ -137,10 +137,10 @@ def test_a_target_with_too_old_ptx_is_refused_when_it_is_made(processor):
     instructions = "wgmma tma clusters vector_atomics stmatrix bf16_atomics bf16_arithmetic"
     plain = dict.fromkeys((*instructions.split(), "f8_conversion", "redux"), False)
     plain |= {"cp_async": False, "ldmatrix": False}
-    made = evolve(TARGETS["sm_80"], name=processor, ptx=oldest, **plain)
-    assert made.ptx == oldest
+    changed_target = evolve(TARGETS["sm_80"], name=processor, ptx=oldest, **plain)
+    assert changed_target.ptx == oldest
     with pytest.raises(UnsupportedError, match=f"{oldest // 10}.{oldest % 10}"):
-        evolve(made, ptx=60 if oldest > 60 else 59)
+        evolve(changed_target, ptx=60 if oldest > 60 else 59)
 
 
 @for_each(

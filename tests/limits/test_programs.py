@@ -51,8 +51,8 @@ def test_the_tile_that_is_suggested_fits():
         with pytest.raises(InfeasibleError) as caught:
             compile_kernel(parse(text), "sm_80")
         m, n, k = map(int, re.search(r"(\d+)x(\d+) with (\d+) of K", str(caught.value)).groups())
-        found = re.search(r"dot \w+<(\d+), (\d+)>", text)
-        smaller = tile_of(text, (int(found[1]), int(found[2])), (m, n, k))
+        match = re.search(r"dot \w+<(\d+), (\d+)>", text)
+        smaller = tile_of(text, (int(match[1]), int(match[2])), (m, n, k))
         assert compile_kernel(parse(smaller), "sm_80").metadata.spills < 256
 
 
@@ -70,15 +70,15 @@ def test_a_tile_that_fits_the_limit_on_registers_is_suggested(percent):
         dot = (HERE / "refused" / "dot_256_i8.tir").read_text()
         with pytest.raises(InfeasibleError, match=words) as caught:
             compile_kernel(parse(dot), "sm_80", warps)
-        found = re.search(r"(\d+)x(\d+) with (\d+) of K", str(caught.value))
-        assert found or percent == 3
-        if found:
-            smaller = tile_of(dot, (256, 256), tuple(map(int, found.groups())))
+        match = re.search(r"(\d+)x(\d+) with (\d+) of K", str(caught.value))
+        assert match or percent == 3
+        if match:
+            smaller = tile_of(dot, (256, 256), tuple(map(int, match.groups())))
             compile_kernel(parse(smaller), "sm_80", warps)
 
 
 def tile_of(text, old, new):
-    """The product with other extents: A is `a` in names, B `b`, C `c`."""
+    """The matmul with other extents: A is `a` in names, B `b`, C `c`."""
     (rows, _), (m, n, k) = old, new
     extents = {"a": (m, k), "b": (k, n), "c": (m, n)}
     lines = []

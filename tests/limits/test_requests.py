@@ -33,8 +33,8 @@ MATMUL = Path(__file__).with_name("matmul.tir").read_text()
 
 
 def unfollowed(text, target="sm_90a", **options):
-    found = compile_kernel(parse(text), target, options).remarks
-    return [r for r in found if r.code == "TIR0760"]
+    remarks = compile_kernel(parse(text), target, options).remarks
+    return [r for r in remarks if r.code == "TIR0760"]
 
 
 def loop(attributes="", latch=""):
@@ -61,7 +61,7 @@ def test_a_request_that_is_not_followed_is_remarked_upon(attributes, latch, opti
 
 
 @pytest.mark.slow
-def test_nothing_is_said_of_what_is_followed():
+def test_nothing_is_reported_of_what_is_followed():
     assert not unfollowed(loop(), num_warps=2, num_stages=1, max_registers=64, opt_level=1)
     assert not unfollowed(MATMUL)
     assert not unfollowed(MATMUL, num_stages=3)

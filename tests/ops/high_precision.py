@@ -32,7 +32,7 @@ with localcontext() as _context:
 
 
 def sine(x: Decimal) -> Decimal:
-    """Series of the argument less whole turns, at enough digits for any f64."""
+    """Series of the argument less whole revolutions, at enough digits for any f64."""
     with localcontext() as context:
         context.prec = 390
         x = x - (x / (2 * PI)).to_integral_value() * 2 * PI

@@ -29,8 +29,10 @@ def truncated(op: Any, x: Array) -> Any:
         n = float(item)
         whole = 0 if math.isnan(n) else (int(n) if math.isfinite(n) else (top if n > 0 else low))
         fits.append(math.isfinite(n) and low <= int(n) <= top)
-        held = min(max(whole, low), top)
-        out.append(held - (1 << bits) if held >> (bits - 1) and bits > 1 and held > 0 else held)
+        clamped = min(max(whole, low), top)
+        out.append(
+            clamped - (1 << bits) if clamped >> (bits - 1) and bits > 1 and clamped > 0 else clamped
+        )
     data = np.array(out, object).astype(dtype_of(op.to)).reshape(x.shape)
     return data, (None if op.saturate else np.array(fits).reshape(x.shape))
 
@@ -59,7 +61,7 @@ def _as(to: Any, n: int) -> Any:
     return math.copysign(float(((abs(n) >> shift) + up) << shift), n)
 
 
-def bits_again(op: Any, x: Array) -> Array:
+def same_bits(op: Any, x: Array) -> Array:
     to = dtype_of(op.to)
     if "int4" in (x.dtype.name, to.name):
         raw = x.astype(np.int8) if x.dtype.name == "int4" else x.view(np.int8)
@@ -84,5 +86,5 @@ CAST: dict[str, Oracle] = {
     ).astype(f"u{element_of(op.to).bytes}").view(dtype_of(op.to)).reshape(x.shape),
     "inttoptr": lambda op, x: x.view(f"u{x.dtype.itemsize}").astype(np.uint64),
     "addrspacecast": lambda op, x: x,
-    "bitcast": bits_again,
+    "bitcast": same_bits,
 }  # fmt: skip

@@ -48,9 +48,9 @@ def integers(element: Scalar, count: int, rng: Any) -> np.ndarray[Any, Any]:
         return rng.random(count) < 0.5
     low, high = -(1 << (bits - 1)), (1 << (bits - 1)) - 1
     special = [n for n in SPECIAL_INTEGERS if low <= n <= high]
-    found = np.where(
+    values = np.where(
         rng.random(count) < 0.5,
         rng.choice(np.array(special, np.int64), count),
         rng.integers(low, high, count, dtype=np.int64, endpoint=True),
     )
-    return found.astype(dtype_of(element))
+    return values.astype(dtype_of(element))

@@ -165,8 +165,10 @@ def minimum(a: Array, b: Array, lower: bool, keep_nan: bool) -> Array:
 
 
 def clamp(op: Any, x: Array, low: Array, top: Array) -> Array:
-    held = minimum(minimum(x, low, False, False), top, True, False)
-    return np.where(np.isnan(x), np.nan, held).astype(x.dtype) if op.nan.value == "all" else held
+    clamped = minimum(minimum(x, low, False, False), top, True, False)
+    return (
+        np.where(np.isnan(x), np.nan, clamped).astype(x.dtype) if op.nan.value == "all" else clamped
+    )
 
 
 def half_away(x: Array) -> Array:

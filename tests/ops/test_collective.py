@@ -54,10 +54,10 @@ def lines(data: Any, axis: int) -> list[tuple[tuple[int, ...], Any]]:
 
 
 def finite(op: Op, seed: int) -> Tensor:
-    made = tensor(op.inputs[0].type, seed)
-    data = made.data.astype(np.float64)
+    operand = tensor(op.inputs[0].type, seed)
+    data = operand.data.astype(np.float64)
     tame = np.where(np.isfinite(data) & (np.abs(data) < 1e3), data, 1.5)
-    return Tensor(tame.astype(made.data.dtype))
+    return Tensor(tame.astype(operand.data.dtype))
 
 
 def check(op: Any, got: Any, items: Any) -> None:

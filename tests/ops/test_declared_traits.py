@@ -62,13 +62,13 @@ entry:
     )
     changed = run(module, "peephole,dce").module
     assert print_module(changed).count("acme.reverse") == 1
-    found, wanted = (
+    actual, expected = (
         {"p": np.arange(8, dtype=np.int32), "q": np.zeros(8, np.int32)} for _ in range(2)
     )
-    tileir.interpret(changed, None, 1, found)
-    tileir.interpret(module, None, 1, wanted)
-    np.testing.assert_array_equal(found["q"], wanted["q"])
-    np.testing.assert_array_equal(found["q"], (wanted["p"] ^ 3 * wanted["p"])[::-1])
+    tileir.interpret(changed, None, 1, actual)
+    tileir.interpret(module, None, 1, expected)
+    np.testing.assert_array_equal(actual["q"], expected["q"])
+    np.testing.assert_array_equal(actual["q"], (expected["p"] ^ 3 * expected["p"])[::-1])
 
 
 def test_ranges_and_pointers_pass_through(reverse):
@@ -109,9 +109,9 @@ entry:
     )
     changed = run(module, "lower-predicates").module
     for program in (module, changed):
-        found = {"q": np.zeros(1, np.int32)}
-        tileir.interpret(program, None, 1, found)
-        assert found["q"][0] == 4 + 6 + 7, program
+        out = {"q": np.zeros(1, np.int32)}
+        tileir.interpret(program, None, 1, out)
+        assert out["q"][0] == 4 + 6 + 7, program
 
 
 def test_a_moving_op_has_one_result_of_its_operands_elements():

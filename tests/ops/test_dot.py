@@ -1,4 +1,4 @@
-"""Matrix products: exact where they can be, within the stated bound elsewhere, and the same bits
+"""Matmuls: exact where they can be, within the stated bound elsewhere, and the same bits
 in any order of evaluation."""
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def random(type: Tile, seed: int) -> np.ndarray[Any, Any]:
 
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("shape", [s for s in SHAPES if len(s) > 1])
-def test_float_products_are_within_their_bound(shape: tuple[int, ...]) -> None:
+def test_float_dots_are_within_their_bound(shape: tuple[int, ...]) -> None:
     ran = 0
     for op in cells(DOT, shape):
         a, b, c = (random(v.type, i) for i, v in enumerate(op.inputs))  # type: ignore[arg-type]
@@ -55,7 +55,7 @@ def test_float_products_are_within_their_bound(shape: tuple[int, ...]) -> None:
 
 
 @pytest.mark.parametrize("element", [F16, BF16, F32])
-def test_one_rounding_of_the_exact_sum(element: Any) -> None:
+def test_one_rounding_of_the_exact_total(element: Any) -> None:
     rng = np.random.default_rng(1)
     a = (rng.standard_normal((4, 9)) * 10.0 ** rng.integers(-4, 4, (4, 9))).astype(
         dtype_of(element)
@@ -132,30 +132,34 @@ def test_scales_multiply_groups() -> None:
 
 
 @for_each("stacked", [(), (3,)])
-@for_each("scaled_factors", ["a", "b", "ab", ""])
-def test_every_factor_has_scales_of_its_own(stacked: tuple[int, ...], scaled_factors: str) -> None:
+@for_each("scaled_operands", ["a", "b", "ab", ""])
+def test_every_operand_has_scales_of_its_own(
+    stacked: tuple[int, ...], scaled_operands: str
+) -> None:
     """Both per group of K, [M, K / 32] and [N, K / 32]."""
     rng = np.random.default_rng(4)
     m, n, k = 4, 8, 96
     shapes = {"a": (*stacked, m, k), "b": (*stacked, k, n)}
-    factors = {f: rng.integers(-4, 5, s).astype(dtype_of(F8E4M3)) for f, s in shapes.items()}
+    operands = {f: rng.integers(-4, 5, s).astype(dtype_of(F8E4M3)) for f, s in shapes.items()}
     scales = {
         f: (2.0 ** rng.integers(-3, 4, (*stacked, rows, 3))).astype(dtype_of(F8E8M0))
         for f, rows in (("a", m), ("b", n))
     }
-    types = [Tile(F8E8M0, scales[f].shape) if f in scaled_factors else None for f in "ab"]
+    types = [Tile(F8E8M0, scales[f].shape) if f in scaled_operands else None for f in "ab"]
     op = scaled(
         *(Tile(F8E4M3, s) for s in shapes.values()), Tile(F32, (*stacked, m, n)), *types,
         lhs=OperandFormat.E4M3, rhs=OperandFormat.E4M3,
     )  # fmt: skip
-    wide = {f: v.astype(np.float64) for f, v in factors.items()}
-    if "a" in scaled_factors:
+    wide = {f: v.astype(np.float64) for f, v in operands.items()}
+    if "a" in scaled_operands:
         wide["a"] *= np.repeat(scales["a"].astype(np.float64), 32, -1)
-    if "b" in scaled_factors:
+    if "b" in scaled_operands:
         wide["b"] *= np.swapaxes(np.repeat(scales["b"].astype(np.float64), 32, -1), -1, -2)
     zero = Tensor(np.zeros((*stacked, m, n), np.float32))
-    given = [Tensor(scales[f]) if f in scaled_factors else None for f in "ab"]
-    got = op.evaluate(MACHINE, Tensor(factors["a"]), Tensor(factors["b"]), zero, *given).data
+    scale_operands = [Tensor(scales[f]) if f in scaled_operands else None for f in "ab"]
+    got = op.evaluate(
+        MACHINE, Tensor(operands["a"]), Tensor(operands["b"]), zero, *scale_operands
+    ).data
     np.testing.assert_array_equal(got, (wide["a"] @ wide["b"]).astype(np.float32))
 
 
@@ -166,9 +170,9 @@ def test_packed_e2m1_holds_the_first_number_in_the_low_bits(k_pack: bool) -> Non
     table = np.array([0, 0.5, 1, 1.5, 2, 3, 4, 6, -0.0, -0.5, -1, -1.5, -2, -3, -4, -6])
     low, high = table[bits & 15], table[bits >> 4]
     if k_pack:
-        factors = np.stack((low, high), -1).reshape(2, 32)
+        numbers = np.stack((low, high), -1).reshape(2, 32)
     else:
-        factors = np.concatenate((low, high))
+        numbers = np.concatenate((low, high))
     b = np.eye(32).astype(dtype_of(F16))
     op = scaled(
         Tile(I8, shape), Tile(F16, (32, 32)), Tile(F32, (2, 32)),
@@ -176,11 +180,11 @@ def test_packed_e2m1_holds_the_first_number_in_the_low_bits(k_pack: bool) -> Non
     )  # fmt: skip
     zero = Tensor(np.zeros((2, 32), np.float32))
     got = op.evaluate(MACHINE, Tensor(bits.view(np.int8)), Tensor(b), zero, None, None).data
-    np.testing.assert_array_equal(got, factors)
+    np.testing.assert_array_equal(got, numbers)
 
 
 @pytest.mark.parametrize("k_pack", [True, False])
-def test_a_packed_second_factor_is_packed_along_its_k_or_its_columns(k_pack: bool) -> None:
+def test_a_packed_b_is_packed_along_its_k_or_its_columns(k_pack: bool) -> None:
     numbers = np.random.default_rng(6).integers(0, 8, (32, 6))
     table = np.array([0, 0.5, 1, 1.5, 2, 3, 4, 6])
     first, second = (slice(i, None, 2) for i in (0, 1))
@@ -207,7 +211,7 @@ def test_nan_scales_make_their_group_nan() -> None:
     assert np.isnan(got[0]).all() and (got[1] == 64).all()
 
 
-def test_f64_products_are_better_than_one_rounding_each() -> None:
+def test_f64_dots_are_better_than_one_rounding_per_multiplication() -> None:
     rng = np.random.default_rng(5)
     a, b = rng.standard_normal((3, 20)), rng.standard_normal((20, 3))
     got = dot(a, b, np.zeros((3, 3)))
@@ -229,7 +233,7 @@ def test_sums_of_terms_below_two_to_the_300_are_exact_and_others_in_order(
         assert product(row, column) == product(column.T, row.T) == expected
 
 
-def test_products_that_are_exact_at_once() -> None:
+def test_dots_that_are_exact_at_once() -> None:
     """The bound is safe, holds for the usual tile of f16, and its results are the sliced ones."""
     noise = np.random.default_rng(5)
     a, b = (noise.standard_normal(s).astype(np.float16).astype(float) for s in ((9, 32), (32, 7)))
@@ -255,7 +259,7 @@ def nearest(number: Fraction, bits: int, away: bool) -> Fraction:
     return whole * unit * (1 if number > 0 else -1)
 
 
-SPLITS = {  # bits of a part, whether ties go away from zero, the products of parts that count
+SPLITS = {  # bits of a part, whether ties go away from zero, the pairs of parts that count
     "tf32": (11, True, {(0, 0)}),
     "tf32x3": (11, True, {(0, 0), (0, 1), (1, 0)}),
     "bf16x3": (8, False, {(0, 0), (0, 1), (1, 0)}),
@@ -264,18 +268,18 @@ SPLITS = {  # bits of a part, whether ties go away from zero, the products of pa
 
 
 @pytest.mark.parametrize("precision", SPLITS)
-def test_a_precision_is_the_products_of_parts_that_it_names(precision: str) -> None:
+def test_a_precision_is_the_dots_of_parts_that_it_names(precision: str) -> None:
     rng = np.random.default_rng(7)
     a, b = (rng.standard_normal(shape).astype(np.float32) for shape in ((24, 1), (1, 24)))
     a[:4, 0] = (1 + 2.0**-11, 1 + 2.0**-8, -(1 + 2.0**-23), 1.5 + 2.0**-11 + 2.0**-22)
     bits, away, counted = SPLITS[precision]
 
     def parts(number: float) -> list[Fraction]:
-        rest, found = Fraction(float(number)), list[Fraction]()
+        rest, result = Fraction(float(number)), list[Fraction]()
         for _ in range(3):
-            found.append(nearest(rest, bits, away))
-            rest -= found[-1]
-        return found
+            result.append(nearest(rest, bits, away))
+            rest -= result[-1]
+        return result
 
     zero = Tensor(np.zeros((24, 24), np.float32))
     got = MACHINE.dot(Tensor(a), Tensor(b), zero, precision, (True, True)).data
@@ -286,7 +290,7 @@ def test_a_precision_is_the_products_of_parts_that_it_names(precision: str) -> N
 
 
 @pytest.mark.parametrize("shape", [(2, 300, 64, 64), (2, 3, 300, 64, 72), (1, 130, 200, 16)])
-def test_products_of_stacked_tiles_are_those_of_each(shape: tuple[int, ...]) -> None:
+def test_dots_of_stacked_tiles_are_those_of_each(shape: tuple[int, ...]) -> None:
     *stacked, m, n, k = shape
     rng = np.random.default_rng(2)
     a = rng.integers(-9, 9, (*stacked, m, k)).astype(np.float64)
@@ -307,7 +311,7 @@ def test_a_sum_just_beyond_53_bits_keeps_its_small_terms(ones: int) -> None:
         assert is_exact(a, b) and product(a, b)[0, 0] == 2.0**52 + ones
 
 
-def test_many_products_of_middling_size_are_not_exact_at_once() -> None:
+def test_many_dots_of_middling_size_are_not_exact_at_once() -> None:
     """Their sum needs more than 53 bits, which none of them does."""
     a, b = np.full((1, 4), 2.0**25 + 1), np.full((4, 1), 2.0**26 + 1)
     assert is_exact(a[:, :1], b[:1])
@@ -316,14 +320,14 @@ def test_many_products_of_middling_size_are_not_exact_at_once() -> None:
 
 
 class Recorded(np.ndarray[Any, Any]):
-    """An array that notes how many multiplications each product asks for that it is a factor of."""
+    """An array that notes how many multiplications each dot asks for that it is an operand of."""
 
-    asked: list[int]
+    requests: list[int]
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **settings: Any) -> Any:
         plain = [np.asarray(x) for x in inputs]
         if ufunc is np.matmul:
-            Recorded.asked.append(plain[0].shape[-2] * plain[1].shape[-2] * plain[1].shape[-1])
+            Recorded.requests.append(plain[0].shape[-2] * plain[1].shape[-2] * plain[1].shape[-1])
         return getattr(ufunc, method)(*plain, **settings)
 
 
@@ -332,7 +336,7 @@ def test_a_blas_is_given_what_it_does_on_one_thread(rows: int) -> None:
     """2^18 multiplications at once (OpenBLAS, GEMM_MULTITHREAD_THRESHOLD), all in few bands."""
     rng = np.random.default_rng(8)
     a, b = (rng.integers(-9, 9, s).astype(float) for s in ((rows, 128), (128, 128)))
-    Recorded.asked = []
-    found = multiply(a.view(Recorded), b)
-    assert (found == a @ b).all()
-    assert max(Recorded.asked) <= 1 << 18 and len(Recorded.asked) == -(-rows // 16)
+    Recorded.requests = []
+    result = multiply(a.view(Recorded), b)
+    assert (result == a @ b).all()
+    assert max(Recorded.requests) <= 1 << 18 and len(Recorded.requests) == -(-rows // 16)

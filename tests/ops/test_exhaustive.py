@@ -29,7 +29,7 @@ def every(element: Scalar) -> Any:
     return bits.astype(f"u{element.bytes}").view(dtype_of(element))
 
 
-def made(name: str, *types: Any, **attributes: Any) -> Any:
+def op_of(name: str, *types: Any, **attributes: Any) -> Any:
     return lookup(name)(*(Value(t) for t in types), **attributes)  # type: ignore[misc]
 
 
@@ -37,7 +37,7 @@ def made(name: str, *types: Any, **attributes: Any) -> Any:
 @for_each("element", [I1, I8])
 def test_unary_integers(name: str, element: Scalar) -> None:
     data = every(element)
-    op = made(name, Tile(element, data.shape))
+    op = op_of(name, Tile(element, data.shape))
     np.testing.assert_array_equal(op.evaluate(MACHINE, Tensor(data)).data, INTEGER[name](op, data))
 
 
@@ -52,7 +52,7 @@ def test_pairs_of_integers(name: str, element: Scalar) -> None:
     if name in ("shl", "lshr", "ashr"):
         near = (b.astype(np.int64) >= 0) & (b.astype(np.int64) < element.bits)
         a, b = a[near], b[near]
-    op = made(name, Tile(element, a.shape), Tile(element, a.shape))
+    op = op_of(name, Tile(element, a.shape), Tile(element, a.shape))
     got, expected = op.evaluate(MACHINE, Tensor(a), Tensor(b)).data, INTEGER[name](op, a, b)
     np.testing.assert_array_equal(got, expected[0] if isinstance(expected, tuple) else expected)
 
@@ -64,7 +64,7 @@ UNARY_FLOATS = ("fneg", "fabs", "sqrt", "floor", "ceil", "ftrunc", "frint", "fro
 @for_each("element", [F16, BF16])
 def test_unary_floats(name: str, element: Scalar) -> None:
     data = every(element)
-    op = made(name, Tile(element, data.shape))
+    op = op_of(name, Tile(element, data.shape))
     with np.errstate(all="ignore"):
         expected = FLOAT[name](op, data).astype(np.float64)
         got = op.evaluate(MACHINE, Tensor(data)).data.astype(np.float64)
@@ -78,7 +78,7 @@ def test_unary_floats(name: str, element: Scalar) -> None:
 @pytest.mark.parametrize("element", [F16, BF16], ids=str)
 def test_functions_of_every_number_are_rounded_once(name: str, element: Scalar) -> None:
     data = every(element)
-    op = made(name, Tile(element, data.shape))
+    op = op_of(name, Tile(element, data.shape))
     got = op.evaluate(MACHINE, Tensor(data)).data.astype(np.float64)
     with np.errstate(all="ignore"):
         real = MATH[name](op, data)

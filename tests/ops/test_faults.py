@@ -28,5 +28,9 @@ def test_a_fault_is_at_its_op() -> None:
 
 
 def test_a_fault_of_no_op_has_no_place() -> None:
-    found = Machine().fault("TIR0501", "outside", None).diagnostics[0]
-    assert (found.code, found.message, found.location) == ("TIR0501", "outside", None)
+    diagnostic = Machine().fault("TIR0501", "outside", None).diagnostics[0]
+    assert (diagnostic.code, diagnostic.message, diagnostic.location) == (
+        "TIR0501",
+        "outside",
+        None,
+    )

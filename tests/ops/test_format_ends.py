@@ -36,21 +36,21 @@ def test_a_new_nan_is_the_canonical_one(element: Scalar) -> None:
     for source in (F32, F64):
         if source is element:
             continue
-        given = Tensor(np.array([np.nan, -np.nan]).astype(dtype_of(source)))
-        got = MACHINE.convert("fpcast", given, element, rounding="rn", saturate=False).data
+        operand = Tensor(np.array([np.nan, -np.nan]).astype(dtype_of(source)))
+        got = MACHINE.convert("fpcast", operand, element, rounding="rn", saturate=False).data
         assert got.view(word).tolist() == [NAN_BITS[element]] * 2
     if element.bits < 16:
         return
     with np.errstate(all="ignore"):
         one, infinite = (np.array([n]).astype(dtype_of(element)) for n in (1.0, np.inf))
-    for made in (
+    for case in (
         ("fsub", infinite, infinite),
         ("fmul", one * 0, infinite),
         ("fdiv", one * 0, one * 0),
     ):
-        name, *operands = made
-        found = MACHINE.elementwise(name, *map(Tensor, operands)).data
-        assert found.view(word).tolist() == [NAN_BITS[element]], name
+        name, *operands = case
+        result = MACHINE.elementwise(name, *map(Tensor, operands)).data
+        assert result.view(word).tolist() == [NAN_BITS[element]], name
 
 
 LARGE = {F16: 2.0**15, BF16: 2.0**127, F32: 2.0**127, F64: 2.0**1023}
@@ -84,9 +84,9 @@ def test_powers_of_two_are_reached_from_the_side_that_the_mode_says(mode: str) -
     for exponent in (-127, -126, -3, 0, 5, 126):
         for mantissa in (1.0, 1 + 2.0**-40, 1.25, 1.5 - 2.0**-40, 1.5, 1.75, 2 - 2.0**-40):
             up = {"rp": mantissa > 1.0, "rn": mantissa >= 1.5}.get(mode, False)
-            given = Tensor(np.array([mantissa * 2.0**exponent]))
+            operand = Tensor(np.array([mantissa * 2.0**exponent]))
             for saturate in (False, True):
-                got = MACHINE.convert("fpcast", given, F8E8M0, rounding=mode, saturate=saturate)
+                got = MACHINE.convert("fpcast", operand, F8E8M0, rounding=mode, saturate=saturate)
                 assert float(got.data[0]) == 2.0 ** (exponent + up), (exponent, mantissa)
     wrong = Tensor(np.array([0.0, -1.0, -np.inf, np.nan]))
     got = MACHINE.convert("fpcast", wrong, F8E8M0, rounding=mode, saturate=False).data
@@ -96,8 +96,8 @@ def test_powers_of_two_are_reached_from_the_side_that_the_mode_says(mode: str) -
 @pytest.mark.parametrize("element", [F32, F64], ids=str)
 @pytest.mark.parametrize("mode", MODES)
 def test_the_sign_of_zero(element: Scalar, mode: str) -> None:
-    """A product's or quotient's is that of its operands; a sum's that of both, else minus only
-    when rounding down (IEEE 754-2019 6.3)."""
+    """That of a multiplication or division is of its operands; that of an addition of both, else
+    minus only when rounding down (IEEE 754-2019 6.3)."""
     numbers = [0.0, -0.0, 1.0, -1.0, 2.5, -2.5]
     for x in numbers:
         for y in numbers:
@@ -122,7 +122,7 @@ REAL = {
 
 @for_each("element", [F32, F64])
 @for_each("name", REAL)
-def test_rounded_up_and_down_the_real_result_lies_between_neighbours(
+def test_rounded_up_and_down_the_real_result_is_between_neighbours(
     name: str, element: Scalar
 ) -> None:
     rng = np.random.default_rng(6)
@@ -147,9 +147,9 @@ def test_rounded_up_and_down_the_real_result_lies_between_neighbours(
 @pytest.mark.parametrize("mode", MODES)
 def test_the_smallest_power_of_two_stands_for_what_is_smaller(mode: str) -> None:
     """f8e8m0 has no zero, and 2^-127 for all that is positive and below."""
-    given = Tensor(np.array([2.0**-127, 2.0**-128, 2.0**-140, 2.0**-1074]))
-    found = MACHINE.convert("fpcast", given, F8E8M0, rounding=mode, saturate=False).data
-    assert found.view(np.uint8).tolist() == [0, 0, 0, 0]
+    operand = Tensor(np.array([2.0**-127, 2.0**-128, 2.0**-140, 2.0**-1074]))
+    result = MACHINE.convert("fpcast", operand, F8E8M0, rounding=mode, saturate=False).data
+    assert result.view(np.uint8).tolist() == [0, 0, 0, 0]
 
 
 @pytest.mark.parametrize("element", [F16, F32, F64], ids=str)
@@ -157,9 +157,9 @@ def test_a_sum_of_negative_zeros_is_negative(element: Scalar) -> None:
     dtype = dtype_of(element)
     numbers = np.array([[-0.0, 1.0, -0.0], [0.0, -1.0, -0.0], [-0.0, 1.0, 0.0], [2.0, 3.0, -6.0]])
     a, b, c = (Tensor(x.astype(dtype)) for x in numbers.T)
-    found = MACHINE.elementwise("fma", a, b, c).data
-    assert (found == 0).all()
-    assert np.signbit(found).tolist() == [True, True, False, False]
+    result = MACHINE.elementwise("fma", a, b, c).data
+    assert (result == 0).all()
+    assert np.signbit(result).tolist() == [True, True, False, False]
 
 
 @for_each("count", range(1, 70))
@@ -171,21 +171,21 @@ def test_only_negative_zeros_alone_add_up_to_one(element: Scalar, count: int) ->
     zeros[count // 3, 1] = 0.0
     op = lookup("reduce")
     for axis, data in ((0, zeros), (1, np.ascontiguousarray(zeros.T))):
-        found = MACHINE.reduce((Tensor(data),), axis, "fadd", op).data
-        assert (found == 0).all()
-        assert np.signbit(found).tolist() == [True, False]
+        result = MACHINE.reduce((Tensor(data),), axis, "fadd", op).data
+        assert (result == 0).all()
+        assert np.signbit(result).tolist() == [True, False]
     under = Machine()
     under.active = np.signbit(zeros)
-    found = under.reduce((Tensor(zeros),), 0, "fadd", op)
-    assert np.signbit(found.data)[~lanes_of(found)].all()
+    result = under.reduce((Tensor(zeros),), 0, "fadd", op)
+    assert np.signbit(result.data)[~lanes_of(result)].all()
 
 
 @for_each("mode", MODES)
 @for_each("element", [F32, F64])
-def test_a_product_beyond_the_range_is_no_infinity(element: Scalar, mode: str) -> None:
+def test_a_multiplication_beyond_the_range_is_no_infinity(element: Scalar, mode: str) -> None:
     """What is added to it may be one, of the other sign."""
     dtype = dtype_of(element)
     most = np.finfo(dtype).max
     a, b, c = np.array([[most, 3, -np.inf], [most, -3, np.inf], [np.inf, 3, -np.inf]], dtype).T
-    found = MACHINE.elementwise("fma", *map(Tensor, (a, b, c)), rounding=mode).data
-    np.testing.assert_array_equal(found, np.array([-np.inf, np.inf, np.nan], dtype))
+    result = MACHINE.elementwise("fma", *map(Tensor, (a, b, c)), rounding=mode).data
+    np.testing.assert_array_equal(result, np.array([-np.inf, np.inf, np.nan], dtype))

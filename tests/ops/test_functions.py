@@ -46,9 +46,9 @@ ANGLES = [(-3, 3, -3, 3), (1e-3, 1e3, -1e-3, 1e3), (-1, 1, -1e9, -1e8)]
 
 
 def bound(name: str) -> float:
-    found = lookup(name)
-    assert found is not None and found.numerics.ulp is not None
-    return found.numerics.ulp
+    entry = lookup(name)
+    assert entry is not None and entry.numerics.ulp is not None
+    return entry.numerics.ulp
 
 
 def off(got: float, exact: Decimal) -> float:
@@ -102,7 +102,7 @@ def test_hard_arguments_of_the_sine() -> None:
     check("cos", hard)
 
 
-def test_logarithms_know_what_the_sum_with_one_has_lost() -> None:
+def test_logarithms_correct_the_rounding_of_one_plus_x() -> None:
     # 1 + x is rounded; from sqrt(2) on the logarithm is not taken of x itself
     x = np.array([0.41423249534239603, 0.44159135372281344, 0.5604077404633626, 1.7024010035947486])
     check("log1p", x)

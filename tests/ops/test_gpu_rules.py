@@ -58,8 +58,8 @@ def build(name: str, operands: tuple[Any, ...], attributes: dict[str, Any]) -> A
 def broken(code: str, operand: str, name: str, operands: Any, attributes: Any) -> None:
     with pytest.raises(VerifyError) as caught:
         build(name, operands, attributes)
-    found = caught.value.diagnostics[0]
-    assert (found.code, found.operand) == (code, operand), found
+    diagnostic = caught.value.diagnostics[0]
+    assert (diagnostic.code, diagnostic.operand) == (code, operand), diagnostic
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -86,7 +86,7 @@ def test_the_buffer_is_in_shared_memory_and_holds_the_element(name: str) -> None
         ((2, 8, 16), (0, 0, 0)),
     ],
 )
-def test_a_part_of_a_slot_has_two_offsets(
+def test_a_part_of_a_stage_has_two_offsets(
     name: str, shape: tuple[int, ...], offsets: tuple[int, ...]
 ) -> None:
     operands, attributes = arguments(name, SHARED, Tile(F16, shape))
@@ -128,7 +128,7 @@ def test_columns_that_are_stored_alone_are_the_tiles(columns: tuple[int, ...]) -
         ({"type": Pointer(F16)}, "TIR0101", "buffer"),
     ],
 )
-def test_room_in_shared_memory_has_slots_rows_and_columns(
+def test_shared_memory_has_stages_rows_and_columns(
     changes: dict[str, Any], code: str, operand: str
 ) -> None:
     right = {"type": SHARED, "shape": (3, 8, 16)}
@@ -180,7 +180,7 @@ def test_blocks_that_are_multicast_are_one_or_more() -> None:
         broken("TIR0106", "multicast", "gpu.tma_load", operands, {"multicast": multicast})
 
 
-def test_the_first_factor_of_a_product_is_a_tile_or_lies_in_shared_memory() -> None:
+def test_a_is_a_tile_or_is_in_shared_memory() -> None:
     total = v(Tile(F32, (64, 8)))
     for first in (SHARED, Tile(F16, (64, 16))):
         build("gpu.wgmma", (v(first), ZERO, v(SHARED), ZERO, total), {})
@@ -250,7 +250,7 @@ COMPUTING = {"gpu.cluster_rank", "gpu.convert_layout", "gpu.conditional_scale"}
 
 
 @for_each("kind", [o for o in all_ops() if o.mnemonic.startswith("gpu.")])
-def test_ops_that_threads_meet_at_or_that_touch_memory_take_no_predicate(kind: Any) -> None:
+def test_ops_that_synchronize_threads_or_touch_memory_take_no_predicate(kind: Any) -> None:
     assert kind.predicable == (kind.mnemonic in COMPUTING)
 
 

@@ -32,11 +32,11 @@ def run(
     if undef:
         tensors[0] = Tensor(tensors[0].data, np.isin(np.arange(count), undef))
     op: Any = lookup("inline_asm")
-    made = op(
+    instance = op(
         tuple(Tile(e, (count,)) for e in results), tuple(Value(t) for t in row), text=text,
         constraints=constraints, pack=pack,
     )  # fmt: skip
-    got = made.evaluate(MACHINE, tuple(tensors))
+    got = instance.evaluate(MACHINE, tuple(tensors))
     return list(got) if isinstance(got, tuple) else [got]
 
 
@@ -111,7 +111,7 @@ def test_the_nth_bit_that_is_set() -> None:
     assert down.data.tolist() == [1]
 
 
-def test_products_of_twice_the_width() -> None:
+def test_multiplications_of_twice_the_width() -> None:
     (got,) = run("mul.wide.s32 $0, $1, $2;", "=l,r,r", [I64], (I32, WORDS), (I32, OTHERS))
     assert got.data.tolist() == [a * b for a, b in zip(WORDS, OTHERS, strict=True)]
     (high,) = run("mul.hi.s64 $0, $1, $2;", "=l,l,l", [I64], (I64, [2**62, -3]), (I64, [12, 5]))
@@ -140,8 +140,8 @@ X = np.array([0.0, -0.5, 1.25, 3.75, -7.5, 1e-41, 130.0, np.inf], np.float32)
 def test_floats(body: str, expected: Any) -> None:
     (got,) = run(body, "=f,f", [F32], (F32, X))
     with np.errstate(all="ignore"):
-        wanted = expected(X.astype(np.float64)).astype(np.float32)
-    assert np.array_equal(got.data, wanted, equal_nan=True), (got.data, wanted)
+        reference = expected(X.astype(np.float64)).astype(np.float32)
+    assert np.array_equal(got.data, reference, equal_nan=True), (got.data, reference)
 
 
 def test_a_softplus_with_a_guarded_branch() -> None:

@@ -51,7 +51,7 @@ def test_bits_are_counted(kind: type) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_high_halves_of_products(kind: type) -> None:
+def test_high_halves_of_multiplications(kind: type) -> None:
     bits = np.dtype(kind).itemsize * 8
     mask = (1 << bits) - 1
     pairs = [(a, b) for a in numbers(bits) for b in numbers(bits)]

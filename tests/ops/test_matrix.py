@@ -43,34 +43,36 @@ def chosen(op: Op, number: int) -> bool:
 
 
 def operands(op: Op, seed: int) -> list[Any]:
-    found: list[Any] = []
+    results: list[Any] = []
     for field in op.fields():
         value = getattr(op, field.name)
         if field.kind in (FieldKind.VARIADIC, FieldKind.PAIRS):
-            found.append(tuple([tensor(v.type, seed + i) for i, v in enumerate(value)]))
+            results.append(tuple([tensor(v.type, seed + i) for i, v in enumerate(value)]))
         elif field.kind in (FieldKind.OPERAND, FieldKind.OPTIONAL):
-            made = None if value is None else tensor(value.type, seed + 17 * len(found))
-            found.append(made)
-    return tame(op, found)
+            result = None if value is None else tensor(value.type, seed + 17 * len(results))
+            results.append(result)
+    return tame(op, results)
 
 
-def tame(op: Op, found: list[Any]) -> list[Any]:
+def tame(op: Op, tensors: list[Any]) -> list[Any]:
     """Operands on which the op has a meaning."""
     name = op.mnemonic
     if name in ("sdiv", "udiv", "srem", "urem"):
-        one = np.ones((), found[1].data.dtype)
-        found[1] = Tensor(np.where(found[1].data == 0, one, found[1].data))
+        one = np.ones((), tensors[1].data.dtype)
+        tensors[1] = Tensor(np.where(tensors[1].data == 0, one, tensors[1].data))
     if name in ("shl", "lshr", "ashr"):
         bits = element_of(op.inputs[0].type).bits  # type: ignore[union-attr]
-        count = found[1].data.astype(np.int64) % bits
-        found[1] = Tensor(count.astype(found[1].data.dtype))
+        count = tensors[1].data.astype(np.int64) % bits
+        tensors[1] = Tensor(count.astype(tensors[1].data.dtype))
     if name == "gather":
-        extent = found[0].data.shape[op.axis]  # type: ignore[attr-defined]
+        extent = tensors[0].data.shape[op.axis]  # type: ignore[attr-defined]
         limit = min(extent, 127)
-        found[1] = Tensor((found[1].data.astype(np.int64) % limit).astype(found[1].data.dtype))
+        tensors[1] = Tensor(
+            (tensors[1].data.astype(np.int64) % limit).astype(tensors[1].data.dtype)
+        )
     if name in ("extract_slice", "insert_slice"):
-        found[-1] = tuple([Tensor(np.array(i % 1, np.int32)) for i in range(len(found[-1]))])
-    return found
+        tensors[-1] = tuple([Tensor(np.array(i % 1, np.int32)) for i in range(len(tensors[-1]))])
+    return tensors
 
 
 def plain(value: Any) -> Any:
@@ -150,15 +152,15 @@ def compare(op: Op, got: Any, expected: Any) -> None:
 
 def typed(op: Op, got: Any) -> None:
     """Values have the types that the op infers."""
-    found = got if isinstance(got, tuple) else (got,)
-    for tensor_, result in zip(found, op.results, strict=True):
+    results = got if isinstance(got, tuple) else (got,)
+    for tensor_, result in zip(results, op.results, strict=True):
         assert tensor_.data.shape == shape_of(result.type)
         assert tensor_.data.dtype == dtype_of(result.type)
 
 
 def test_every_op_has_an_oracle_or_its_own_tests() -> None:
-    known = set(ORACLES) | SKIPPED | ELSEWHERE | BY_HAND
-    assert {n for n in NAMES if n not in known} == set()
+    covered = set(ORACLES) | SKIPPED | ELSEWHERE | BY_HAND
+    assert {n for n in NAMES if n not in covered} == set()
 
 
 @pytest.mark.parametrize(
@@ -207,7 +209,7 @@ def test_cells_are_every_type_the_signature_allows() -> None:
 
 
 @pytest.mark.parametrize("name", ["extract_slice", "insert_slice"])
-def test_parts_of_tiles_are_strided_where_there_is_room(name: str) -> None:
+def test_parts_of_tiles_are_strided_where_there_are_enough_elements(name: str) -> None:
     kind = next(o for o in all_ops() if o.mnemonic == name)
     for shape in ((7,), (1,), (4, 1), (3, 5)):
         strides = {o.attributes["strides"] for o in cells(kind, shape)}

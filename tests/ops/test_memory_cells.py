@@ -96,11 +96,11 @@ def updated(kind: str, old: Any, value: Any) -> Any:
         "fadd": lambda: old + value, "fmax": lambda: np.fmax(old, value),
         "fmin": lambda: np.fmin(old, value),
     }  # fmt: skip
-    found = rules[kind]()
+    content = rules[kind]()
     if kind[0] == "f" or kind == "xchg":
-        return found
-    found = int(found) & ((1 << n) - 1)
-    return found - (1 << n) if found >> (n - 1) else found
+        return content
+    content = int(content) & ((1 << n) - 1)
+    return content - (1 << n) if content >> (n - 1) else content
 
 
 def tame(element: Element, array: Any) -> Any:
@@ -203,8 +203,8 @@ def test_descriptors_pad_reads_and_drop_writes(element: Any, padding: str) -> No
     if padding == "zero":
         np.testing.assert_array_equal(bits(z).reshape(5, 7), target)
     else:
-        found, wanted = (a.astype(np.float64) for a in (z, target.view(z.dtype).reshape(-1)))
-        np.testing.assert_array_equal(found, wanted)
+        results, expected = (a.astype(np.float64) for a in (z, target.view(z.dtype).reshape(-1)))
+        np.testing.assert_array_equal(results, expected)
 
 
 @pytest.mark.parametrize("element", BLOCKED, ids=str)

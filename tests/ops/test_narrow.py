@@ -19,10 +19,10 @@ def test_they_are_good_to_38_bits(name: str, real: Any) -> None:
 
 
 @pytest.mark.parametrize("shape", [(), (5,), (16384,), (16385,), (3, 8192), (5, 7, 911)])
-def test_pieces_are_the_whole(shape: tuple[int, ...]) -> None:
+def test_parts_are_the_whole(shape: tuple[int, ...]) -> None:
     """Whatever the size: each element is where its operands are."""
     x = np.arange(float(np.prod(shape))).reshape(shape)
     for operands in ((x,), (x, 2 * x + 1)):
-        got = f32_functions.in_blocks(lambda *pieces: sum(3 * p for p in pieces), *operands)
+        got = f32_functions.in_blocks(lambda *parts: sum(3 * p for p in parts), *operands)
         assert got.shape == shape
         np.testing.assert_array_equal(got, sum(3 * p for p in operands))

@@ -55,24 +55,24 @@ def test_a_broken_rule_is_named(number: int) -> None:
     name, arguments, settings, code, operand = CASES[number]
     with pytest.raises(VerifyError) as caught:
         build(name, arguments, settings)
-    found = caught.value.diagnostics[0]
-    assert (found.code, found.operand) == (code, operand), found
+    diagnostic = caught.value.diagnostics[0]
+    assert (diagnostic.code, diagnostic.operand) == (code, operand), diagnostic
     assert (caught.value.line, caught.value.column) == (7, 3)
-    assert found.message.startswith(name)
+    assert diagnostic.message.startswith(name)
 
 
 def build(name: str, arguments: tuple[Any, ...], settings: dict[str, Any]) -> Any:
     """The op; `_variadic` names the field that takes what is left of the arguments."""
     kind: Any = lookup(name)
-    given = dict(settings)
-    many = given.pop("_variadic", None)
+    inputs = dict(settings)
+    many = inputs.pop("_variadic", None)
     if many is not None:
         fields = [f.name for f in kind.schema if f.name != many]
         single = 0 if many in ("values", "arms") else 1
-        given[many] = arguments[single:]
-        given.update(zip(fields, arguments[:single], strict=False))
+        inputs[many] = arguments[single:]
+        inputs.update(zip(fields, arguments[:single], strict=False))
         arguments = ()
-    return kind(*arguments, **given, location=HERE)
+    return kind(*arguments, **inputs, location=HERE)
 
 
 def test_the_cases_are_many_and_differ() -> None:
@@ -94,7 +94,7 @@ def test_literals_fit_like_values() -> None:
         ("fadd", FROW, "ftz", False, 0),
     ],
 )
-def test_what_python_holds_equal_is_told_apart(
+def test_what_python_considers_equal_is_distinguished(
     name: str, arguments: tuple[Any, ...], attribute: str, fits: Any, alike: Any
 ) -> None:
     kind: Any = lookup(name)

@@ -34,7 +34,7 @@ class Spelling:
         kind = lookup(self.name)
         assert kind is not None
         self.kind: type[Op] = kind
-        self.given = self._by_field(arguments, dict(settings))
+        self.spelled = self._by_field(arguments, dict(settings))
         self.values: list[Value] = []
         self.expected = self._expected()
 
@@ -54,12 +54,12 @@ class Spelling:
         self.unreadable = (
             field is not None
             and field.attribute is not None
-            and expected_attribute(field, self.given.get(field.name, field.default)) is not None
+            and expected_attribute(field, self.spelled.get(field.name, field.default)) is not None
         )
         if not self.unreadable:
             return self.code
         assert field is not None and field.attribute is not None
-        word = format_value(self.given[self.operand]).isalnum()
+        word = format_value(self.spelled[self.operand]).isalnum()
         return "TIR0023" if word and field.attribute.enum is not None else "TIR0001"
 
     def text(self) -> str:
@@ -90,9 +90,9 @@ class Spelling:
 
     def _mnemonic(self) -> str:
         """The op's name, marked where what is wrong is nowhere else in the line."""
-        found = [f for f in self.kind.schema if f.name == self.operand]
-        unwritten = found and self.operand not in self.given
-        empty = found and self._is_operand(found[0]) and not self.given.get(self.operand)
+        fields = [f for f in self.kind.schema if f.name == self.operand]
+        unwritten = fields and self.operand not in self.spelled
+        empty = fields and self._is_operand(fields[0]) and not self.spelled.get(self.operand)
         absent = unwritten or empty
         return ("§" if absent else "") + self.name
 
@@ -104,22 +104,22 @@ class Spelling:
         return f"%{len(self.values) - 1}"
 
     def _field(self, field: Field) -> str:
-        given = self.given.get(field.name)
-        mark = self._mark(field.name) if given else ""
+        entry = self.spelled.get(field.name)
+        mark = self._mark(field.name) if entry else ""
         if field.kind is FieldKind.SYMBOL:
-            return mark + format_symbol(given)
+            return mark + format_symbol(entry)
         if field.kind is FieldKind.PAIRS:
-            texts = [self._value(v) for v in given or ()]
+            texts = [self._value(v) for v in entry or ()]
             pairs = [f"[{a}, {b}]" for a, b in zip(texts[::2], texts[1::2], strict=True)]
             return mark + ", ".join(pairs) if pairs else ""
         if field.kind is FieldKind.VARIADIC:
-            return mark + ", ".join(self._value(v) for v in given) if given else ""
-        return "none" if given is None else mark + self._value(given)
+            return mark + ", ".join(self._value(v) for v in entry) if entry else ""
+        return "none" if entry is None else mark + self._value(entry)
 
     def _attribute(self, field: Field) -> str:
-        if field.name not in self.given:
+        if field.name not in self.spelled:
             return ""
-        value, mark = self.given[field.name], self._mark(field.name)
+        value, mark = self.spelled[field.name], self._mark(field.name)
         if self.unreadable and mark:
             return f"{field.spelling} = {self._wrong(value)}"
         return f"{mark}{field.spelling} = {format_value(value, field.attribute)}"
@@ -130,25 +130,25 @@ class Spelling:
         return f"[{', '.join('§' * (type(v) is not int) + format_value(v) for v in value)}]"
 
     def _types(self) -> list[str]:
-        if "results" in self.given:
-            return [str(v.type) for v in self.given["results"]]
-        settings = {k: v for k, v in self.given.items() if k != "predicate"}
+        if "results" in self.spelled:
+            return [str(v.type) for v in self.spelled["results"]]
+        settings = {k: v for k, v in self.spelled.items() if k != "predicate"}
         try:
             return [str(v.type) for v in cast(Any, self.kind)(**settings).results]
         except VerifyError:
             pass
         stated = [f for f in self.kind.schema if f.kind is FieldKind.RESULT_TYPE]
         if stated:
-            types = self.given[stated[0].name]
+            types = self.spelled[stated[0].name]
             return list(map(str, types if isinstance(types, tuple) else (types,)))
         if self.name in ("reduce", "scan"):
-            return ["f32"] * max(1, len(self.given.get("values", ())))
+            return ["f32"] * max(1, len(self.spelled.get("values", ())))
         infers = self.kind.infer is not Op.infer
         return ["f32"] * (len(self.kind.results_) or infers)
 
     def _predicate(self) -> str:
-        found = self.given.get("predicate")
-        return "" if found is None else f"@{self._mark('predicate')}{self._value(found)}"
+        entry = self.spelled.get("predicate")
+        return "" if entry is None else f"@{self._mark('predicate')}{self._value(entry)}"
 
 
 def spellable(case: Case) -> bool:
@@ -175,8 +175,8 @@ def test_the_place_of_what_is_broken(number: int) -> None:
     column = marked.split("\n")[line - 1].index("§") + 1
     with pytest.raises(ParseError) as caught:
         parse(marked.replace("§", ""), "k.tir")
-    found = caught.value
-    assert (found.code, found.line, found.column) == (spelling.expected, line, column), str(found)
+    error = caught.value
+    assert (error.code, error.line, error.column) == (spelling.expected, line, column), str(error)
 
 
 def test_they_are_many() -> None:

@@ -29,8 +29,8 @@ def compared(
     """What `name` gives, and its opposite."""
     kind: Any = lookup(name)
     values = [Value(Tile(element, x.shape)) for x in (a, b)]
-    found = kind(*values, predicate_=word).evaluate(MACHINE, Tensor(a), Tensor(b))
-    return found[0].data.tolist(), found[1].data.tolist()
+    result = kind(*values, predicate_=word).evaluate(MACHINE, Tensor(a), Tensor(b))
+    return result[0].data.tolist(), result[1].data.tolist()
 
 
 @for_each("word", IntegerPredicate)

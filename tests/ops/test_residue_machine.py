@@ -24,11 +24,11 @@ FLOATS = [F16, BF16, F32, F64]
 
 def values(element: Scalar) -> list[Tensor]:
     rng = np.random.default_rng(11)
-    made = []
+    tensors = []
     for _ in range(3):
         bits = rng.integers(0, 1 << 62, 64, dtype=np.uint64).astype(f"u{element.bytes}")
-        made.append(Tensor(bits.view(dtype_of(element))))
-    return made
+        tensors.append(Tensor(bits.view(dtype_of(element))))
+    return tensors
 
 
 def run(name: str, *operands: Tensor, **attributes: Any) -> Tensor:
@@ -100,22 +100,22 @@ WHOLE = {
 
 @for_each("name", WHOLE)
 def test_functions_of_0_and_1_that_are_whole_are_so(name: str) -> None:
-    found = 0
+    count = 0
     for number in (0.0, 1.0):
         try:
             expected = WHOLE[name](number)
         except (ValueError, ZeroDivisionError):
             continue
         if expected == int(expected):
-            found += 1
+            count += 1
             for element in FLOATS:
                 got = run(name, literal(element, number))
                 assert equal(got, literal(element, expected)), (element, number)
-    assert found
+    assert count
 
 
 @pytest.mark.parametrize("element", FLOATS, ids=str)
-def test_products_of_stacked_tiles_are_those_of_each(element: Scalar) -> None:
+def test_dots_of_stacked_tiles_are_those_of_each(element: Scalar) -> None:
     rng = np.random.default_rng(5)
 
     def some(*shape: int) -> Any:
@@ -133,7 +133,7 @@ def test_products_of_stacked_tiles_are_those_of_each(element: Scalar) -> None:
             assert equal(Tensor(whole[i].copy()), total)
 
 
-def test_sums_and_products_do_not_depend_on_order() -> None:
+def test_additions_and_multiplications_do_not_depend_on_order() -> None:
     rng = np.random.default_rng(3)
     data = rng.integers(0, 1 << 32, (8, 33), dtype=np.uint64).astype(np.uint32).view(np.float32)
     order = rng.permutation(33)

@@ -44,8 +44,8 @@ def near(data: Any, seed: int) -> Any:
     rng = np.random.default_rng(seed)
     wide = data.astype(np.float64) * 2.0 ** rng.integers(-13, 13, data.shape)
     with np.errstate(all="ignore"):
-        found = (wide * rng.uniform(0.5, 2, data.shape)).astype(data.dtype)
-    return np.where(np.isfinite(found), found, data)
+        neighbours = (wide * rng.uniform(0.5, 2, data.shape)).astype(data.dtype)
+    return np.where(np.isfinite(neighbours), neighbours, data)
 
 
 def cases(element: Scalar) -> list[tuple[str, str]]:
@@ -79,9 +79,9 @@ def check(name: str, mode: str, dtype: Any, operands: Any, got: Any) -> None:
             assert got[lane] == 0
             continue
         expected = round_fraction(real, dtype, mode)
-        found = float(got[lane])
-        assert found == expected and math.copysign(1, found) == math.copysign(1, expected), (
-            name, mode, [float(x[lane]) for x in operands], found, expected)  # fmt: skip
+        number = float(got[lane])
+        assert number == expected and math.copysign(1, number) == math.copysign(1, expected), (
+            name, mode, [float(x[lane]) for x in operands], number, expected)  # fmt: skip
 
 
 @pytest.mark.parametrize("element", [F16, BF16], ids=str)
@@ -119,17 +119,17 @@ def test_conversion_rounds_once(target: Scalar, mode: str) -> None:
     sticky = 2.0**-45 * rng.integers(-1, 2, 400)
     data = (whole + half + sticky) * scale * rng.choice([-1.0, 1.0], 400)
     got = MACHINE.convert("fpcast", Tensor(data), target, rounding=mode, saturate=False).data
-    for number, found in zip(data, got, strict=True):
+    for number, converted in zip(data, got, strict=True):
         expected = round_fraction(Fraction(float(number)), dtype, mode)
-        assert same(float(found), expected, target), (number, found, expected)
+        assert same(float(converted), expected, target), (number, converted, expected)
 
 
-def same(found: float, expected: float, target: Scalar) -> bool:
+def same(actual: float, expected: float, target: Scalar) -> bool:
     if math.isinf(expected) and target is F8E4M3:
-        return math.isnan(found)
+        return math.isnan(actual)
     if math.isinf(expected) and target is F4E2M1:
-        return found == math.copysign(6.0, expected)
-    return found == expected and math.copysign(1, found) == math.copysign(1, expected)
+        return actual == math.copysign(6.0, expected)
+    return actual == expected and math.copysign(1, actual) == math.copysign(1, expected)
 
 
 @for_each(
@@ -171,14 +171,14 @@ def test_every_small_float_converts(source: Scalar, target: Scalar) -> None:
         return
     every = np.arange(1 << source.bits, dtype=np.uint8).view(dtype_of(source))
     got = MACHINE.convert("fpcast", Tensor(every), target, rounding="rn", saturate=False).data
-    for number, found in zip(every.astype(np.float64), got.astype(np.float64), strict=True):
+    for number, converted in zip(every.astype(np.float64), got.astype(np.float64), strict=True):
         if not math.isfinite(number):
-            assert math.isnan(found) or found == number
+            assert math.isnan(converted) or converted == number
         elif number == 0:
-            assert found == 0 and np.signbit(found) == np.signbit(number)
+            assert converted == 0 and np.signbit(converted) == np.signbit(number)
         else:
             expected = round_fraction(Fraction(number), dtype_of(target))
-            assert same(found, expected, target)
+            assert same(converted, expected, target)
 
 
 def test_f64_to_bf16_does_not_pass_through_f32() -> None:

@@ -29,7 +29,7 @@ entry:
   %i0 = load {i} %x
   %p = getelementptr {i}* %x, i32 1
   %i1 = load {i} %p
-{made}  store %y, %r
+{lines}  store %y, %r
   ret
 }}
 """
@@ -43,12 +43,12 @@ def test_the_number_is_the_result(element, op, on):
     integer, signalling, kind = BITS[element]
     i = f"i{np.dtype(integer).itemsize * 8}"
     sixteen = np.array(16.0, kind).view(integer)
-    for name, made in MADE.items():
-        text = TEXT.format(i=i, e=element, made=made.format(e=element, op=op, i=i))
-        for given in ((signalling, sixteen), (sixteen, signalling)):
+    for name, lines in MADE.items():
+        text = TEXT.format(i=i, e=element, lines=lines.format(e=element, op=op, i=i))
+        for operand_bits in ((signalling, sixteen), (sixteen, signalling)):
             y = np.zeros(1, kind)
-            executor(on).launch(parse(text), "k", 1, [np.array(given, integer), y])
-            assert float(y[0]) == 16.0, (name, given)
+            executor(on).launch(parse(text), "k", 1, [np.array(operand_bits, integer), y])
+            assert float(y[0]) == 16.0, (name, operand_bits)
         y = np.zeros(1, kind)
         executor(on).launch(parse(text), "k", 1, [np.array([signalling] * 2, integer), y])
         assert math.isnan(float(y[0])), name
@@ -62,9 +62,9 @@ def test_bounds_of_a_clamp_that_are_nan_bound_nothing(element, on):
     i = f"i{np.dtype(integer).itemsize * 8}"
     sixteen = np.array(16.0, kind).view(integer)
     for operands in ("%b, 0.0, %a", "%b, %a, 20.0"):
-        made = f"  %a = bitcast {element} %i0\n  %b = bitcast {element} %i1\n"
-        made += f"  %r = clampf {element} {operands}\n"
+        text = f"  %a = bitcast {element} %i0\n  %b = bitcast {element} %i1\n"
+        text += f"  %r = clampf {element} {operands}\n"
         y = np.zeros(1, kind)
-        module = parse(TEXT.format(i=i, e=element, made=made))
+        module = parse(TEXT.format(i=i, e=element, lines=text))
         executor(on).launch(module, "k", 1, [np.array([signalling, sixteen], integer), y])
         assert float(y[0]) == 16.0, operands

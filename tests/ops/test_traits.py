@@ -34,8 +34,8 @@ def permuted(value: Any, order: Any) -> Any:
     return Tensor(value.data[order], None if value.undef is None else value.undef[order])
 
 
-def flat(found: Any) -> list[Tensor]:
-    return list(found) if isinstance(found, tuple) else [found]
+def flat(result: Any) -> list[Tensor]:
+    return list(result) if isinstance(result, tuple) else [result]
 
 
 def bits(tensor: Tensor) -> bytes:
@@ -85,8 +85,8 @@ def test_commutative_is_what_does_not_see_the_order_of_its_operands(name: str) -
             a = b = operands(op, number + 1)[1]
             b = Tensor(b.data[::-1])
         ran = True
-        found = (flat(op.evaluate(MACHINE, *pair)) for pair in ((a, b), (b, a)))
-        same &= all(bits(x) == bits(y) for x, y in zip(*found, strict=True))
+        result = (flat(op.evaluate(MACHINE, *pair)) for pair in ((a, b), (b, a)))
+        same &= all(bits(x) == bits(y) for x, y in zip(*result, strict=True))
     if ran and name not in ("icmp", "fcmp"):
         assert same == OPS[name].commutative
 
@@ -130,8 +130,8 @@ def test_attributes_change_effects(name: str, changes: dict[str, Any], effects: 
 
 def test_opaque_code_that_is_not_pure_does_everything() -> None:
     asm: Any = OPS["inline_asm"]
-    made = asm((), (), text="bar.sync 0;", constraints="", pure=False)
-    assert made.effects == R | W | S | O
+    op = asm((), (), text="bar.sync 0;", constraints="", pure=False)
+    assert op.effects == R | W | S | O
     assert asm(
         (next(cells(OPS["add"], (7,))).result.type,), (), text="", constraints=""
     ).effects == (Effects.PURE)
@@ -178,5 +178,5 @@ def test_the_shapes_of_cells_have_one_row_odd_extents_and_whole_warps() -> None:
 @pytest.mark.sampled(39)
 @pytest.mark.parametrize("name", [n for n in OPS if n not in SKIPPED])
 def test_as_many_cells_as_there_were(name: str) -> None:
-    found = sum(1 for shape in SHAPES for _ in cells(OPS[name], shape))
-    assert found == CELLS[name]
+    count = sum(1 for shape in SHAPES for _ in cells(OPS[name], shape))
+    assert count == CELLS[name]

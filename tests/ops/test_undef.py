@@ -44,9 +44,9 @@ def test_literals_and_undef() -> None:
 def test_promises_of_overflow_reach_to_the_ends_of_the_range() -> None:
     op: Any = lookup("add")
     low, high = -(1 << 31), (1 << 31) - 1
-    made = op(Value(ROW), Value(ROW), overflow=op.schema[2].attribute.enum("nsw"))
-    found = made.evaluate(MACHINE, ints(low + 1, low, high - 1, high), ints(-1, -1, 1, 1))
-    assert flags(found) == [1, 3]
+    instance = op(Value(ROW), Value(ROW), overflow=op.schema[2].attribute.enum("nsw"))
+    result = instance.evaluate(MACHINE, ints(low + 1, low, high - 1, high), ints(-1, -1, 1, 1))
+    assert flags(result) == [1, 3]
 
 
 @pytest.mark.parametrize("promise", ["nsw", "nuw", "nsw_nuw"])
@@ -117,20 +117,20 @@ def test_promises_may_be_larger_than_the_type() -> None:
 
 def test_a_false_assumption_is_reported_where_lanes_run() -> None:
     op: Any = lookup("assume")
-    made = op(Value(Tile(I1, (2,))))
+    instance = op(Value(Tile(I1, (2,))))
     false = Tensor(np.array([True, False]))
     with pytest.raises(InterpretError) as caught:
-        made.evaluate(MACHINE, false)
+        instance.evaluate(MACHINE, false)
     assert caught.value.code == "TIR0554"
     machine = Machine()
     machine.active = np.array([True, False])
-    assert made.evaluate(machine, false) is None
+    assert instance.evaluate(machine, false) is None
 
 
 def gather(index: Tensor, machine: Machine = MACHINE) -> Tensor:
     op: Any = lookup("gather")
-    made = op(Value(ROW), Value(Tile(I32, index.data.shape)))
-    return made.evaluate(machine, ints(10, 20, 30, 40, undef=(3,)), index)
+    instance = op(Value(ROW), Value(Tile(I32, index.data.shape)))
+    return instance.evaluate(machine, ints(10, 20, 30, 40, undef=(3,)), index)
 
 
 def test_gather_checks_its_indices() -> None:
@@ -148,8 +148,8 @@ def test_gather_checks_its_indices() -> None:
 
 def extract(first: Tensor, length: int, machine: Machine = MACHINE) -> Tensor:
     op: Any = lookup("extract_slice")
-    made = op(Value(ROW), Tile(I32, (length,)), (Value(I32),))
-    return made.evaluate(machine, ints(1, 2, 3, 4, undef=(2,)), (first,))
+    instance = op(Value(ROW), Tile(I32, (length,)), (Value(I32),))
+    return instance.evaluate(machine, ints(1, 2, 3, 4, undef=(2,)), (first,))
 
 
 def test_slices_check_their_offsets() -> None:
@@ -166,19 +166,19 @@ def test_slices_check_their_offsets() -> None:
     assert flags(extract(Tensor(np.array(7, np.int32)), 3, machine)) == [0, 1, 2]
 
 
-def test_insertion_keeps_flags_apart() -> None:
+def test_insertion_keeps_flags_separate() -> None:
     op: Any = lookup("insert_slice")
-    made = op(Value(ROW), Value(Tile(I32, (2,))), (Value(I32),))
+    instance = op(Value(ROW), Value(Tile(I32, (2,))), (Value(I32),))
     first = Tensor(np.array(1, np.int32))
-    got = made.evaluate(MACHINE, ints(1, 2, 3, 4, undef=(3,)), ints(8, 9, undef=(1,)), (first,))
+    got = instance.evaluate(MACHINE, ints(1, 2, 3, 4, undef=(3,)), ints(8, 9, undef=(1,)), (first,))
     assert got.data[:2].tolist() == [1, 8] and flags(got) == [2, 3]
 
 
 def test_opaque_code_has_no_meaning_here() -> None:
     asm: Any = lookup("inline_asm")
-    made = asm((ROW,), (Value(ROW),), text="nop;", constraints="=r,r")
+    op = asm((ROW,), (Value(ROW),), text="nop;", constraints="=r,r")
     with pytest.raises(InterpretError) as caught:
-        made.evaluate(MACHINE, (ints(1, 2, 3, 4),))
+        op.evaluate(MACHINE, (ints(1, 2, 3, 4),))
     assert caught.value.code == "TIR0555"
 
 
@@ -197,8 +197,8 @@ def test_opaque_code_has_no_meaning_here() -> None:
 )
 def test_functions_of_libdevice(symbol: str, operand: float, result: float) -> None:
     extern: Any = lookup("extern_elementwise")
-    made = extern(F32, (Value(F32),), symbol=symbol)
-    got = made.evaluate(MACHINE, (Tensor(np.array(operand, np.float32)),))
+    function = extern(F32, (Value(F32),), symbol=symbol)
+    got = function.evaluate(MACHINE, (Tensor(np.array(operand, np.float32)),))
     assert float(got.data) == result
     with pytest.raises(InterpretError) as caught:
         extern(F32, (Value(F32),), symbol="mine").evaluate(MACHINE, (got,))
@@ -209,15 +209,15 @@ def test_functions_of_libdevice_with_other_names() -> None:
     a, b = (Tensor(np.array(x, np.float32)) for x in (7.5, -2.0))
     extern: Any = lookup("extern_elementwise")
     for symbol, result in (("fmodf", 1.5), ("fminf", -2.0), ("fmaxf", 7.5), ("powf", 7.5**-2)):
-        made = extern(F32, (Value(F32), Value(F32)), symbol="__nv_" + symbol)
-        assert float(made.evaluate(MACHINE, (a, b)).data) == np.float32(result)
+        function = extern(F32, (Value(F32), Value(F32)), symbol="__nv_" + symbol)
+        assert float(function.evaluate(MACHINE, (a, b)).data) == np.float32(result)
 
 
 def test_functions_of_libdevice_on_other_types_are_reported() -> None:
     extern: Any = lookup("extern_elementwise")
     for result, values in ((I32, (Value(I32),)), (I32, (Value(F32),)), (F32, (Value(F32),) * 2)):
-        made = extern(result, values, symbol="__nv_expf")
+        function = extern(result, values, symbol="__nv_expf")
         zeros = tuple([Tensor(np.zeros((), np.float32))] * len(values))
         with pytest.raises(InterpretError) as caught:
-            made.evaluate(MACHINE, zeros)
+            function.evaluate(MACHINE, zeros)
         assert caught.value.code == "TIR0555"

@@ -34,7 +34,7 @@ def outcome(module: Module, name: str, seed: int) -> dict[str, bytes] | str:
     if any(isinstance(pointed(t), Pointer) for t in types):
         return "an array of addresses has no numbers"
     if any(isinstance(t, Pointer) and t.space is AddressSpace.SHARED for t in types):
-        return "no array lies in shared memory"
+        return "no array is in shared memory"
     called = calling(module, module.functions[name])
     arrays = arguments(module.functions[name], seed)
     try:
@@ -46,18 +46,20 @@ def outcome(module: Module, name: str, seed: int) -> dict[str, bytes] | str:
 
 def calling(module: Module, function: Function) -> Module:
     """`module` with a kernel `caller` that calls `function`, which returns nothing."""
-    parameters, body, given = [], [], []
+    parameters, body, operands = [], [], []
     for number, parameter in enumerate(function.parameters):
         parameters.append(f"{pointed(parameter.type)}* %b{number}")
         body += _argument(parameter.type, f"%b{number}", f"%v{number}")
-        given.append(f"%v{number}")
+        operands.append(f"%v{number}")
     callee = function.evolve(kernel=False)
     text = print_module(module.with_functions({**module.functions, callee.name: callee}))
-    call = f"call @{callee.name}" + "".join(f", {v}" for v in given)
+    call = f"call @{callee.name}" + "".join(f", {v}" for v in operands)
     lines = "\n".join(f"  {line}" for line in [*body, call, "ret"])
     blocks = function.attributes.get("cluster")
-    said = f" {{cluster = {blocks}}}" if blocks else ""
-    kernel = f"define kernel void @caller({', '.join(parameters)}){said} {{\nentry:\n{lines}\n}}\n"
+    attributes = f" {{cluster = {blocks}}}" if blocks else ""
+    kernel = (
+        f"define kernel void @caller({', '.join(parameters)}){attributes} {{\nentry:\n{lines}\n}}\n"
+    )
     return parse(f"{text}\n{kernel}")
 
 
@@ -85,12 +87,12 @@ def _argument(type: Type, base: str, name: str) -> list[str]:
 def arguments(function: Function, seed: int) -> dict[str, Any]:
     """An array per parameter of `function`, of small numbers."""
     generator = np.random.default_rng(zlib.crc32(function.name.encode()) + seed)
-    found: dict[str, Any] = {}
+    by_name: dict[str, Any] = {}
     for number, parameter in enumerate(function.parameters):
         element = str(pointed(parameter.type))
         low, high = (0, 2) if element == "i1" else (-4, 7)
-        found[f"b{number}"] = generator.integers(low, high, SIZE).astype(DTYPES[element])
-    return found
+        by_name[f"b{number}"] = generator.integers(low, high, SIZE).astype(DTYPES[element])
+    return by_name
 
 
 def pointed(type: Type) -> Type:

@@ -61,12 +61,12 @@ def meaning(name: str) -> dict[str, Any] | None:
     meaning."""
     if "corpus/found" not in name:
         return None
-    found = arguments(program(name))
+    results = arguments(program(name))
     try:
-        interpret(program(name), None, 2, found, allow_races=True)
+        interpret(program(name), None, 2, results, allow_races=True)
     except TileirError:
         return None
-    return found
+    return results
 
 
 @lru_cache(8)
@@ -91,15 +91,15 @@ def checked(name: str, before: str, pass_name: str) -> None:
         return
     verify(result.module)
     assert print_module(parse(print_module(result.module))) == print_module(result.module)
-    wanted = meaning(name)
-    if wanted is not None and result.module is not module:
-        found = arguments(program(name))
-        asked = [str(p.name) for p in result.module.kernel().parameters]
-        if [n for n in asked if not n.startswith("grid.")] != [*found]:
+    expected = meaning(name)
+    if expected is not None and result.module is not module:
+        actual = arguments(program(name))
+        options = [str(p.name) for p in result.module.kernel().parameters]
+        if [n for n in options if not n.startswith("grid.")] != [*actual]:
             return  # a descriptor is an address and numbers now
-        found |= {n: 2 if n == "grid.0" else 1 for n in asked if n.startswith("grid.")}
-        interpret(result.module, None, 2, found, allow_races=True)
-        assert differ(found, wanted) is None
+        actual |= {n: 2 if n == "grid.0" else 1 for n in options if n.startswith("grid.")}
+        interpret(result.module, None, 2, actual, allow_races=True)
+        assert differ(actual, expected) is None
 
 
 def refused(error: TileirError) -> None:
@@ -165,10 +165,10 @@ def test_coalesce_leaves_what_others_replace_before(text: str, named: str) -> No
     module = parse(text)
     result = run(module, "assign-layouts")
     assert result.module is module
-    (said,) = result.remarks
-    assert (said.code, said.severity) == ("TIR0669", Severity.REMARK)
-    assert said.location is not None
-    assert named in said.message
+    (remarks,) = result.remarks
+    assert (remarks.code, remarks.severity) == ("TIR0669", Severity.REMARK)
+    assert remarks.location is not None
+    assert named in remarks.message
     inlined = run(parse(text.replace("noinline ", "")), "inline,assign-layouts").module
     assert (inlined.stage == "layouts") == (named == "`inline`")
 

@@ -32,8 +32,8 @@ entry:
 
 def number(module: Module) -> int:
     """What the function adds."""
-    made: Any = module.functions["f"].entry.ops[0]
-    return made.rhs.value
+    op: Any = module.functions["f"].entry.ops[0]
+    return op.rhs.value
 
 
 @pytest.fixture

@@ -16,23 +16,23 @@ from tileir.passmanager.registry import pass_
 from tileir.textual import parse, print_module
 
 HEADER = "tir 1.0\n\n"
-SHOWN = [found for found in all_passes() if found.level != "pipeline"]
+SHOWN = [each_pass for each_pass in all_passes() if each_pass.level != "pipeline"]
 """Pipelines are made of stages, most of them passes that show what they do."""
 
 
-def shown(found: Pass) -> tuple[str, str, str]:
+def shown(result: Pass) -> tuple[str, str, str]:
     """The options that a pass's docstring shows it with, and the programs."""
-    text = inspect.getdoc(found.function) or ""
+    text = inspect.getdoc(result.function) or ""
     _, options, rest = re.split(r"before ?({.*})?:\n", text, maxsplit=1)
     before, _, after = rest.partition("after:\n")
     return options or "", textwrap.dedent(before), textwrap.dedent(after)
 
 
-@pytest.mark.parametrize("found", SHOWN, ids=lambda found: found.name)
-def test_before_and_after(found: Pass) -> None:
-    options, before, after = shown(found)
-    assert before and after, f"{found.name} shows no program before and after"
-    result = run(parse(HEADER + before), found.name + options)
+@pytest.mark.parametrize("actual", SHOWN, ids=lambda result: result.name)
+def test_before_and_after(actual: Pass) -> None:
+    options, before, after = shown(actual)
+    assert before and after, f"{actual.name} shows no program before and after"
+    result = run(parse(HEADER + before), actual.name + options)
     expected = parse(HEADER + after)
     assert structurally_equal(result.module, expected), print_module(result.module)
 

@@ -50,11 +50,11 @@ def test_file(path: Path, request: pytest.FixtureRequest) -> None:
         if function is not old:
             assert _text(function) != _text(old), f"@{name} was rebuilt"
             _same_meaning(module, result.module, name, range(FEW))
-    found = shown(result, unchanged=result.module is module)
+    printed = shown(result, unchanged=result.module is module)
     if request.config.getoption("--bless"):
-        path.write_text(text + AFTER + found)
+        path.write_text(text + AFTER + printed)
     else:
-        assert found == expected
+        assert printed == expected
 
 
 @pytest.mark.slow
@@ -86,9 +86,9 @@ def _same_meaning(before: Module, after: Module, name: str, seeds: range) -> Non
         return
     for seed in seeds:
         expected = outcome(before, name, seed)
-        found = None if isinstance(expected, str) else outcome(after, name, seed)
-        if found not in (None, GUARDED):
-            assert found == expected, f"@{name} on the numbers of seed {seed}"
+        actual = None if isinstance(expected, str) else outcome(after, name, seed)
+        if actual not in (None, GUARDED):
+            assert actual == expected, f"@{name} on the numbers of seed {seed}"
 
 
 def shown(result: Run, *, unchanged: bool) -> str:
@@ -113,10 +113,10 @@ def test_every_law_of_shapes_has_a_program(monkeypatch: pytest.MonkeyPatch) -> N
     build = Law.build
 
     def recorded(law: Law, *rest: Any) -> Any:
-        found = build(law, *rest)
-        if found is not None:
+        result = build(law, *rest)
+        if result is not None:
             applied.add(law.text)
-        return found
+        return result
 
     monkeypatch.setattr(Law, "build", recorded)
     for path in FILES:

@@ -17,14 +17,14 @@ def folded(element: str, op: str) -> str:
     return "" if "%x =" in text else text.split("store %p, ")[1].split("\n")[0]
 
 
-@pytest.mark.parametrize(("extent", "wanted"), [(65536, "65536"), (65537, ""), (131072, "")])
-def test_tiles_up_to_a_size(extent: int, wanted: str) -> None:
+@pytest.mark.parametrize(("extent", "expected"), [(65536, "65536"), (65537, ""), (131072, "")])
+def test_tiles_up_to_a_size(extent: int, expected: str) -> None:
     op = f"%x = reduce i32 i32<{extent}> 1 {{axis = 0, combiner = add}}"
-    assert folded("i32", op) == wanted
+    assert folded("i32", op) == expected
 
 
 @for_each(
-    ("element", "op", "wanted"),
+    ("element", "op", "expected"),
     [
         ("i1", "%x = xor i1 true, true", "false"),
         ("i8", "%x = sub i8 i8 0, 1", "-1"),
@@ -33,5 +33,5 @@ def test_tiles_up_to_a_size(extent: int, wanted: str) -> None:
         ("f64", "%x = fsub f64 f64 0.5, 0.75", "-0.25"),
     ],
 )
-def test_bits_of_every_width(element: str, op: str, wanted: str) -> None:
-    assert folded(element, op) == wanted
+def test_bits_of_every_width(element: str, op: str, expected: str) -> None:
+    assert folded(element, op) == expected

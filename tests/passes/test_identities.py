@@ -26,8 +26,8 @@ def test_numbers_that_change_no_integer(name: str, bits: int) -> None:
     identity: Any = IDENTITIES[name]
     other = np.full(x.shape, identity(bits), f"u{bits // 8}").view(x.dtype)
     for a, b in ((x, other), (other, x)):
-        found = MACHINE.elementwise(name, Tensor(a), Tensor(b))
-        assert (found.data == x).all() and found.undef is None
+        result = MACHINE.elementwise(name, Tensor(a), Tensor(b))
+        assert (result.data == x).all() and result.undef is None
 
 
 @for_each("dtype", [np.float32, np.float64])
@@ -36,9 +36,9 @@ def test_numbers_that_change_no_float(name: str, dtype: Any) -> None:
     x = np.array([-np.inf, -1e30, -1.0, -0.0, 0.0, 1e-40, 1.0, np.inf, np.nan], dtype)
     other = np.full(x.shape, IDENTITIES[name], dtype)
     for a, b in ((x, other), (other, x)):
-        found = MACHINE.elementwise(name, Tensor(a), Tensor(b)).data
-        assert np.array_equal(found, x, equal_nan=True)
-        assert (np.signbit(found) == np.signbit(x))[:-1].all()
+        result = MACHINE.elementwise(name, Tensor(a), Tensor(b)).data
+        assert np.array_equal(result, x, equal_nan=True)
+        assert (np.signbit(result) == np.signbit(x))[:-1].all()
 
 
 def test_every_combiner_that_is_joined_in_any_order_has_one() -> None:
@@ -54,5 +54,5 @@ def test_operands_that_do_not_trap(kind: Any, element: Any) -> None:
     x = np.array([low, -1, 0, 1, high], f"i{element.bits // 8}")
     tile = Tile(element, (5,))
     op = kind(Value(tile), Value(tile))
-    found = op.evaluate(MACHINE, Tensor(x), Tensor(np.full(5, number, x.dtype)))
-    assert found.data.shape == (5,)
+    out = op.evaluate(MACHINE, Tensor(x), Tensor(np.full(5, number, x.dtype)))
+    assert out.data.shape == (5,)

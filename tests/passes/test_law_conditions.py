@@ -20,8 +20,8 @@ EVERY = [Constant(I8, n) for n in range(256)]
 
 
 def law(text: str) -> Law:
-    (found,) = [each for each in INTEGERS if each.text == text]
-    return found
+    (matching,) = [each for each in INTEGERS if each.text == text]
+    return matching
 
 
 def test_a_literal_as_a_number() -> None:
@@ -37,7 +37,7 @@ def test_powers_of_two() -> None:
 
 
 @for_each(
-    ("text", "name", "wanted"),
+    ("text", "name", "expected"),
     [
         ("urem(x, C) = and(x, M)", "M", lambda c: c - 1 if c in (1, 2, 4, 8, 16, 32, 64) else None),
         ("lshr(shl(x, C), C) = and(x, M)", "M", lambda c: 255 >> c if c < 8 else None),
@@ -46,10 +46,10 @@ def test_powers_of_two() -> None:
         ("udiv(x, C) = lshr(x, K)", "K", lambda c: {1 << k: k for k in range(7)}.get(c)),
     ],
 )
-def test_literals_that_laws_compute(text: str, name: str, wanted: object) -> None:
+def test_literals_that_laws_compute(text: str, name: str, expected: object) -> None:
     compute = law(text).let[name]
-    found = [compute({"C": c}) for c in EVERY]
-    assert found == [wanted(n) for n in range(256)]  # type: ignore[operator]
+    computed = [compute({"C": c}) for c in EVERY]
+    assert computed == [expected(n) for n in range(256)]  # type: ignore[operator]
 
 
 @pytest.mark.parametrize("shift", ["shl", "lshr", "ashr"])
@@ -60,14 +60,14 @@ def test_counts_of_shifts_that_add_up(shift: str) -> None:
         assert where({"C": EVERY[c], "D": EVERY[d]}) is (c + d < 8)
 
 
-def test_divisors_whose_product_fits() -> None:
+def test_divisors_that_fit_when_multiplied() -> None:
     where = law("udiv(udiv(x, C), D) = udiv(x, mul(C, D))").where
     assert where is not None
     for c, d in itertools.product((0, 1, 2, 3, 5, 15, 16, 17, 51, 85, 128, 255), repeat=2):
         assert where({"C": EVERY[c], "D": EVERY[d]}) is (0 < c * d < 256)
 
 
-def test_offsets_whose_sum_fits() -> None:
+def test_offsets_that_fit_when_added() -> None:
     where = law("getelementptr(getelementptr(x, C), D) = getelementptr(x, add(C, D))").where
     assert where is not None
     for c, d in itertools.product((0, 1, -1, 63, 64, 100, 127, -27, -28, -64, -127), repeat=2):
@@ -95,7 +95,7 @@ def test_reciprocals(element: object, least: int) -> None:
     for exponent in (least - 1, least, least + 1, -1, 0, 1, -least - 1, -least, -least + 1):
         number = math.ldexp(1.0, exponent)
         for sign in (1.0, -1.0):
-            found = reciprocal({"C": constant(element, sign * number)})  # type: ignore[arg-type]
-            assert found == (sign / number if least <= exponent <= -least else None)
+            quotient = reciprocal({"C": constant(element, sign * number)})  # type: ignore[arg-type]
+            assert quotient == (sign / number if least <= exponent <= -least else None)
     for number in (0.0, -0.0, math.inf, -math.inf, math.nan, 3.0, 0.75, 1.5):
         assert reciprocal({"C": constant(element, number)}) is None  # type: ignore[arg-type]

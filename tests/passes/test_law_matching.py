@@ -44,27 +44,30 @@ def _instances(law: Law) -> Iterator[laws.Instance]:
         for literals, attributes in itertools.product(
             laws._literals(law, element), list(laws._attributes(law.left))
         ):
-            made = laws._instance(law, element, root, inner, literals, attributes)
-            if made is None or (law.where and not law.where(dict(made.bound))):
+            instance = laws._instance(law, element, root, inner, literals, attributes)
+            if instance is None or (law.where and not law.where(dict(instance.bound))):
                 continue
-            if law.build(made.root, dict(made.bound), laws._Definitions(made.ops)) is not None:
-                yield made
+            if (
+                law.build(instance.root, dict(instance.bound), laws._Definitions(instance.ops))
+                is not None
+            ):
+                yield instance
                 break
 
 
-def swapped(made: laws.Instance) -> Iterator[laws.Instance]:
+def swapped(instance: laws.Instance) -> Iterator[laws.Instance]:
     """The instance with the operands of a commutative root exchanged, where no literals."""
-    op = made.root
+    op = instance.root
     first, second, *_ = (*op.inputs, None, None)
     values = isinstance(first, Value) and isinstance(second, Value)
-    if op.commutative and values and _made_by(made, first) != _made_by(made, second):
+    if op.commutative and values and _made_by(instance, first) != _made_by(instance, second):
         left, right = op.schema[0].name, op.schema[1].name
         other = op.evolve(**{left: second, right: first})
-        yield laws.Instance(made.bound, (*made.ops[:-1], other), other)
+        yield laws.Instance(instance.bound, (*instance.ops[:-1], other), other)
 
 
-def _made_by(made: laws.Instance, value: Value) -> Op | None:
-    return laws._Definitions(made.ops).definition(value)
+def _made_by(instance: laws.Instance, value: Value) -> Op | None:
+    return laws._Definitions(instance.ops).definition(value)
 
 
 @pytest.mark.parametrize("chosen", few_or_all(LAWS[::4], LAWS), ids=["some", "all"])
@@ -75,8 +78,8 @@ def test_a_law_applies_to_its_left_side(chosen: Sequence[Law]) -> None:
 
 def applies_to_its_left_side(law: Law) -> None:
     rule, count = rules([law]), 0
-    for made in instances(law):
-        for each in (made, *swapped(made)):
+    for instance in instances(law):
+        for each in (instance, *swapped(instance)):
             assert rule(each.root, laws._Definitions(each.ops)) is not each.root, each.ops
             assert law(each.root, laws._Definitions(each.ops)) is not None
             count += 1
@@ -94,20 +97,20 @@ def test_a_law_does_not_apply_without_what_it_asks_for(chosen: Sequence[Law]) ->
 
 def does_not_apply_without_what_it_asks_for(law: Law) -> None:
     """Ops inside the left side are taken away, literals made unknown, equal operands told apart."""
-    made = instances(law)[0]
-    inner = [op for op in made.ops if op is not made.root]
+    instance = instances(law)[0]
+    inner = [op for op in instance.ops if op is not instance.root]
     for op in inner:
-        rest = tuple(other for other in made.ops if other is not op)
-        assert law(made.root, laws._Definitions(rest)) is None
-    for changed in _told_apart(made.root):
+        rest = tuple(other for other in instance.ops if other is not op)
+        assert law(instance.root, laws._Definitions(rest)) is None
+    for changed in _distinguished(instance.root):
         assert law(changed, laws._Definitions((*inner, changed))) is None, changed
 
 
 @for_each("law", LAWS)
 def test_a_law_does_not_apply_to_other_attributes(law: Law) -> None:
-    for made in instances(law):
-        inner = tuple(op for op in made.ops if op is not made.root)
-        for changed in _with_other_attributes(law, made.root):
+    for instance in instances(law):
+        inner = tuple(op for op in instance.ops if op is not instance.root)
+        for changed in _with_other_attributes(law, instance.root):
             assert law.match(changed, laws._Definitions((*inner, changed))) is None, changed  # type: ignore[arg-type]
 
 
@@ -131,8 +134,8 @@ def test_attributes_that_a_law_states() -> None:
     pointer_, row = Value(pointer(F32), "p"), Value(tile(I32, (4,)), "r")
     for stated in (True, False):
         law = f"load(x){{volatile = {str(stated).lower()}}} = x"
-        for given in (True, False):
-            assert matches(law, Load(pointer_, volatile=given)) is (stated is given)
+        for volatile in (True, False):
+            assert matches(law, Load(pointer_, volatile=volatile)) is (stated is volatile)
     for axis in (0, 1):
         assert matches("expand_dims(x){axis = 1} = x", ExpandDims(row, axis=axis)) is (axis == 1)
     law = "icmp(x, y){predicate = slt} = true, false"
@@ -141,7 +144,7 @@ def test_attributes_that_a_law_states() -> None:
         assert matches(law, test) is (word == "slt")
 
 
-def _told_apart(op: Op) -> Iterator[Op]:
+def _distinguished(op: Op) -> Iterator[Op]:
     """`op` with one of its literals unknown, or one of two equal operands another value."""
     for field in op.schema:
         if field.kind is not FieldKind.OPERAND:
@@ -156,7 +159,7 @@ def applied(law: str, op: Op, *before: Op) -> object:
     return Law(law)(op, laws._Definitions(before))
 
 
-def test_names_met_twice() -> None:
+def test_names_matched_twice() -> None:
     assert applied("sub(x, x) = 0", Sub(X, X)) == Replace((constant(I32, 0),))
     assert applied("sub(x, x) = 0", Sub(X, Y)) is None
     seven = constant(I32, 7)
@@ -224,17 +227,17 @@ def test_what_is_put_in_carries_the_predicate() -> None:
 
 
 def _ops(law: str, op: Op) -> tuple[Op, ...]:
-    found = applied(law, op)
-    assert isinstance(found, tuple)
-    return found
+    result = applied(law, op)
+    assert isinstance(result, tuple)
+    return result
 
 
 def test_literals_on_the_right_take_the_type_of_what_is_next_to_them() -> None:
     wide = Value(tile(I8, (4,)), "t")
-    (made,) = _ops("add(x, y) = sub(3, x)", Add(wide, Value(wide.type, "u")))
-    assert made.inputs == (Constant(wide.type, 3), wide)
-    (made,) = _ops("add(x, y) = sub(x, 3)", Add(wide, Value(wide.type, "u")))
-    assert made.inputs == (wide, Constant(wide.type, 3))
+    (ops,) = _ops("add(x, y) = sub(3, x)", Add(wide, Value(wide.type, "u")))
+    assert ops.inputs == (Constant(wide.type, 3), wide)
+    (ops,) = _ops("add(x, y) = sub(x, 3)", Add(wide, Value(wide.type, "u")))
+    assert ops.inputs == (wide, Constant(wide.type, 3))
 
 
 @for_each(

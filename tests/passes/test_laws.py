@@ -66,12 +66,12 @@ def test_law(law: Law) -> None:
     for element, root, inner in _typings(law):
         for literals in _literals(law, element):
             for attributes in _attributes(law.left):
-                made = _instance(law, element, root, inner, literals, attributes)
-                if made is None or (law.where and not law.where(dict(made.bound))):
+                op = _instance(law, element, root, inner, literals, attributes)
+                if op is None or (law.where and not law.where(dict(op.bound))):
                     continue
-                right = law.build(made.root, dict(made.bound), _Definitions(made.ops))
+                right = law.build(op.root, dict(op.bound), _Definitions(op.ops))
                 if right is not None:
-                    _compare(law, made, right.ops, right.values)
+                    _compare(law, op, right.ops, right.values)
                     tried += 1
     assert tried, "no types, or no literals, for which the law could be tried"
 
@@ -180,7 +180,7 @@ def _attributes(left: ApplyTerm) -> Iterator[dict[str, Any]]:
 
 
 def _literals(law: Law, element: Element) -> Iterator[dict[str, Constant]]:
-    wanted = sorted({n.name for n in names(law.left) if n.literal})
+    expected = sorted({n.name for n in names(law.left) if n.literal})
     if isinstance(element, Pointer):
         element = I32
     generator = random.Random(law.text)
@@ -190,11 +190,11 @@ def _literals(law: Law, element: Element) -> Iterator[dict[str, Constant]]:
     if element.is_float:
         corners = [int(b) for b in _special(element)]
     pool = [*corners, *(generator.getrandbits(bits) for _ in range(8))]
-    if not wanted:
+    if not expected:
         yield {}
         return
-    for _ in range(LITERALS * len(wanted)):
-        yield {name: Constant(element, generator.choice(pool)) for name in wanted}
+    for _ in range(LITERALS * len(expected)):
+        yield {name: Constant(element, generator.choice(pool)) for name in expected}
 
 
 def _instance(
@@ -235,22 +235,24 @@ def _lane_count(element: Element, variables: int) -> int:
     return 65536 if element is F16 and variables == 1 else LANES
 
 
-def _compare(law: Law, made: Instance, ops: tuple[Op, ...], values: tuple[Operand, ...]) -> None:
+def _compare(
+    law: Law, instance: Instance, ops: tuple[Op, ...], values: tuple[Operand, ...]
+) -> None:
     generator = np.random.default_rng(zlib.crc32(law.text.encode()))
     for with_undef in (False, True):
-        inputs = _inputs(made, generator, with_undef)
+        inputs = _inputs(instance, generator, with_undef)
         machine, env = Machine(), dict(inputs)
-        lanes = next(iter(_shape(v) for v in made.root.results))
+        lanes = next(iter(_shape(v) for v in instance.root.results))
         active = np.ones(lanes, bool)
-        for op in made.ops:
+        for op in instance.ops:
             active &= ~_trapping(op, env)
         machine.active = active
         with np.errstate(all="ignore"):
-            _run(made.ops, env, machine)
-            expected = [env[r] for r in made.root.results]
+            _run(instance.ops, env, machine)
+            expected = [env[r] for r in instance.root.results]
             _run(ops, env, machine)
-            found = [_value(v, env) for v in values]
-        for left, right in zip(expected, found, strict=True):
+            actual = [_value(v, env) for v in values]
+        for left, right in zip(expected, actual, strict=True):
             _check(left, right, active, law.text)
 
 
@@ -276,11 +278,11 @@ def _run(ops: tuple[Op, ...], env: dict[Value, Tensor], machine: Machine) -> Non
     for op in ops:
         arguments: list[Any] = []
         for field in op.fields(*READING):
-            given = getattr(op, field.name)
+            inputs = getattr(op, field.name)
             several = field.kind in SEVERAL
             arguments.append(
-                tuple(_value(v, env) for v in given) if several
-                else None if given is None else _value(given, env)
+                tuple(_value(v, env) for v in inputs) if several
+                else None if inputs is None else _value(inputs, env)
             )  # fmt: skip
         answer = op.evaluate(machine, *arguments)
         answers = answer if isinstance(answer, tuple) else (answer,)
@@ -315,15 +317,15 @@ def _bits(tensor: Tensor) -> Any:
     return data.view(f"u{data.dtype.itemsize}")
 
 
-def _inputs(made: Instance, generator: Any, with_undef: bool) -> dict[Value, Tensor]:
-    values = [v for v in made.bound.values() if isinstance(v, Value)]
-    free = [v for v in values if not any(v in op.results for op in made.ops)]
-    found: dict[Value, Tensor] = {}
+def _inputs(instance: Instance, generator: Any, with_undef: bool) -> dict[Value, Tensor]:
+    values = [v for v in instance.bound.values() if isinstance(v, Value)]
+    free = [v for v in values if not any(v in op.results for op in instance.ops)]
+    by_value: dict[Value, Tensor] = {}
     for position, value in enumerate(free):
         data = _lanes(value, position, len(free), generator)
         missing = generator.random(data.shape) < 0.25 if with_undef else None
-        found[value] = Tensor(data, missing)
-    return found
+        by_value[value] = Tensor(data, missing)
+    return by_value
 
 
 def _lanes(value: Value, position: int, count: int, generator: Any) -> Any:
@@ -353,10 +355,10 @@ def _special(element: Element) -> list[int]:
     from tileir.values import encode
 
     numbers = (0.0, -0.0, 1.0, -1.0, 2.0, 0.5, 0.25, -4.0, 3.0, 1e30, -1e30, 1e-40, 6e-8, 1e-310)
-    found = [encode(element, n) for n in numbers]
-    found += [encode(element, float("inf")), encode(element, float("-inf"))]
+    results = [encode(element, n) for n in numbers]
+    results += [encode(element, float("inf")), encode(element, float("-inf"))]
     quiet = encode(element, float("nan"))
-    return [*found, quiet, quiet | 1, quiet | 1 << (bits - 1), 1, 1 << (bits - 1) | 1]
+    return [*results, quiet, quiet | 1, quiet | 1 << (bits - 1), 1, 1 << (bits - 1) | 1]
 
 
 def test_names_are_bound() -> None:

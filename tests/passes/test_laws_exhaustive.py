@@ -52,14 +52,14 @@ def lanes(value, position, count, generator):
 
 def literals(law, element):
     """All literals of `element`; corners where there are two."""
-    wanted = sorted({n.name for n in names(law.left) if n.literal})
+    expected = sorted({n.name for n in names(law.left) if n.literal})
     if isinstance(element, Pointer):
         element = I32
     bits = EVERY.get(element) or laws._special(element)
-    if len(wanted) > 1 and element is I8:
+    if len(expected) > 1 and element is I8:
         bits = CORNERS
-    for chosen in itertools.product(bits, repeat=len(wanted)):
-        yield {name: Constant(element, b) for name, b in zip(wanted, chosen, strict=True)}
+    for chosen in itertools.product(bits, repeat=len(expected)):
+        yield {name: Constant(element, b) for name, b in zip(expected, chosen, strict=True)}
 
 
 @pytest.mark.sampled(10)

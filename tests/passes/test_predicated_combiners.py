@@ -99,7 +99,7 @@ entry:
   %ns = splat i32<8> %n
   %low, %high = icmp (i1<8>, i1<8>) %i, %ns {{predicate = slt}}
   %some, %none = icmp (i1, i1) %n, 3 {{predicate = slt}}
-  {claim}
+  {assumption}
   store %x, 0
   ret
 }}
@@ -115,7 +115,7 @@ entry:
 def test_claims_are_of_lanes_that_take_part(
     op: str, predicate: str, condition: str, holds: bool
 ) -> None:
-    module = parse(CLAIM.format(claim=f"@{predicate} {op} {condition}"))
+    module = parse(CLAIM.format(assumption=f"@{predicate} {op} {condition}"))
     lowered = run(module, "lower-predicates").module
     assert lowered is not module
     for each in (module, lowered):

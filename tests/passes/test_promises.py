@@ -33,8 +33,8 @@ def modules(stride: int) -> tuple[Module, ...]:
     """Every `stride`th of the generated programs, and of those of the files here."""
     files = sorted(HERE.glob("*/*.tir"))[::stride]
     texts = [path.read_text().partition("; ----- after")[0] for path in files]
-    made = (sample(seed, 30).module for seed in range(0, PROGRAMS, stride))
-    return (*made, *map(parse, texts))
+    generated = (sample(seed, 30).module for seed in range(0, PROGRAMS, stride))
+    return (*generated, *map(parse, texts))
 
 
 @pytest.mark.parametrize("stride", few_or_all(8, 1))
@@ -65,14 +65,14 @@ def test_two_processes_agree_on_every_byte(stride):
     script = f"import sys; sys.path.append({str(root)!r})\n"
     script += "from tests.passes.test_promises import digests\n"
     script += f"print(digests({stride}), end='')"
-    found = []
+    outputs = []
     for seed in ("1", "2"):
         environment = {**os.environ, "PYTHONHASHSEED": seed}
         command = [sys.executable, "-P", "-c", script]
         done = subprocess.run(command, capture_output=True, env=environment, cwd=root, check=True)
-        found.append(done.stdout.decode())
-    assert found[0] == found[1]
-    assert found[0].count("\n") == len(PASSES) + 1
+        outputs.append(done.stdout.decode())
+    assert outputs[0] == outputs[1]
+    assert outputs[0].count("\n") == len(PASSES) + 1
 
 
 def size(module: Module) -> int:

@@ -59,7 +59,7 @@ def element(line: str) -> tuple[Any, Value]:
     return function, value
 
 
-def worth(made: Scalarizer, found: Any, given: dict[str, int]) -> int:
+def worth(lanes: Scalarizer, value: Any, arguments: dict[str, int]) -> int:
     """The number that a scalar is, after what was made for it."""
     machine, env = Machine(), dict[Any, Any]()
 
@@ -67,26 +67,28 @@ def worth(made: Scalarizer, found: Any, given: dict[str, int]) -> int:
         if isinstance(operand, Constant):
             kind: Any = operand.type
             return Tensor(np.array(operand.value, f"i{kind.bytes}"))
-        return env[operand] if operand in env else Tensor(np.array(given[operand.name], np.int32))
+        return (
+            env[operand] if operand in env else Tensor(np.array(arguments[operand.name], np.int32))
+        )
 
-    for op in made.ops:
+    for op in lanes.ops:
         outcome = op.evaluate(machine, *map(of, op.inputs))
         env[op.results[0]] = outcome
         assert not shape_of(op.results[0].type)
-    return int(of(found).data)
+    return int(of(value).data)
 
 
 @pytest.mark.parametrize("line", LINES)
 def test_elements_are_those_of_the_tile(line: str) -> None:
     at = 10 * np.arange(3, 7)[:, None] + np.arange(8)
-    wanted = LINES[line](at)
+    expected = LINES[line](at)
     function, value = element(line)
-    assert wanted.shape == shape_of(value.type)
-    for index in itertools.product(*map(range, wanted.shape)):
+    assert expected.shape == shape_of(value.type)
+    for index in itertools.product(*map(range, expected.shape)):
         lanes = Scalarizer(definitions(function))
-        found = lanes.at(value, index)
-        assert found is not None
-        assert worth(lanes, found, {"n": N, "m": M}) == wanted[index]
+        scalar = lanes.at(value, index)
+        assert scalar is not None
+        assert worth(lanes, scalar, {"n": N, "m": M}) == expected[index]
         assert {v.name for v in lanes.leaves} == (
             {"n"} if "%more" in line or "%n" in line else set()
         )
@@ -94,15 +96,15 @@ def test_elements_are_those_of_the_tile(line: str) -> None:
 
 def test_three_dimensions_in_any_order() -> None:
     for order in itertools.permutations(range(3)):
-        wanted = (10 * np.arange(3, 7)[:, None] + np.arange(8)).reshape(2, 2, 8).transpose(order)
-        text = TEXT.format(line=f"trans i32<{', '.join(map(str, wanted.shape))}> %q "
+        expected = (10 * np.arange(3, 7)[:, None] + np.arange(8)).reshape(2, 2, 8).transpose(order)
+        text = TEXT.format(line=f"trans i32<{', '.join(map(str, expected.shape))}> %q "
                                 f"{{order = [{', '.join(map(str, order))}]}}")  # fmt: skip
         text = text.replace("  %v =", "  %q = reshape i32<2, 2, 8> %at\n  %v =")
         function = parse(text).functions["f"]
         value = next(v for op in function.ops for v in op.results if v.name == "v")
-        for index in itertools.product(*map(range, wanted.shape)):
+        for index in itertools.product(*map(range, expected.shape)):
             lanes = Scalarizer(definitions(function))
-            assert worth(lanes, lanes.at(value, index), {}) == wanted[index]
+            assert worth(lanes, lanes.at(value, index), {}) == expected[index]
 
 
 @pytest.mark.parametrize("line", OTHERS)

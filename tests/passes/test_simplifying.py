@@ -27,12 +27,12 @@ WALK = None
 def arms(*operands: object) -> object:
     """What `live_arms` makes of a `psi` of these: its arms, or what stands for it."""
     op = Psi(arms=operands)  # type: ignore[call-arg]
-    found = live_arms(op, WALK)  # type: ignore[arg-type]
-    return found.inputs if isinstance(found, Op) else found
+    live = live_arms(op, WALK)  # type: ignore[arg-type]
+    return live.inputs if isinstance(live, Op) else live
 
 
 @for_each(
-    ("given", "wanted"),
+    ("arguments", "expected"),
     [
         ((P, X, Q, Y), (P, X, Q, Y)),
         ((P, X, FALSE, Y, Q, Z), (P, X, Q, Z)),
@@ -47,8 +47,8 @@ def arms(*operands: object) -> object:
         ((P, X), X),
     ],
 )
-def test_arms_that_decide(given: tuple[object, ...], wanted: object) -> None:
-    assert arms(*given) == wanted
+def test_arms_that_decide(arguments: tuple[object, ...], expected: object) -> None:
+    assert arms(*arguments) == expected
 
 
 def test_choices_of_what_is_undefined() -> None:
@@ -59,16 +59,16 @@ def test_choices_of_what_is_undefined() -> None:
 
 
 def test_predicates_that_are_known() -> None:
-    def known(op: Op) -> object:
+    def predicate_of(op: Op) -> object:
         return known_predicate(op, WALK)  # type: ignore[arg-type]
 
-    always = known(Add(X, Y, predicate=TRUE))
+    always = predicate_of(Add(X, Y, predicate=TRUE))
     assert isinstance(always, Add) and always.predicate is None
-    assert known(Add(X, Y, predicate=FALSE)) == Replace((Undef(I32),))
+    assert predicate_of(Add(X, Y, predicate=FALSE)) == Replace((Undef(I32),))
     test = ICmp(X, Y, predicate_=IntegerPredicate.EQ, predicate=FALSE)
-    assert known(test) == Replace((Undef(I1), Undef(I1)))
+    assert predicate_of(test) == Replace((Undef(I1), Undef(I1)))
     for kept in (Add(X, Y, predicate=P), Add(X, Y)):
-        assert known(kept) is kept
+        assert predicate_of(kept) is kept
 
 
 def test_masks_that_are_known() -> None:
@@ -76,22 +76,22 @@ def test_masks_that_are_known() -> None:
     pointers, values = Value(tile(pointer(F32), (4,)), "p"), Value(rows, "v")
     every, none = (Constant(tile(I1, (4,)), n) for n in (1, 0))
 
-    def known(op: Op) -> object:
+    def mask_of(op: Op) -> object:
         return known_mask(op, WALK)  # type: ignore[arg-type]
 
-    load = known(Load(pointers, every, values))
+    load = mask_of(Load(pointers, every, values))
     assert isinstance(load, Load) and (load.mask, load.other) == (None, None)
-    store = known(Store(pointers, values, every))
+    store = mask_of(Store(pointers, values, every))
     assert isinstance(store, Store) and store.mask is None
-    assert known(Load(pointers, none, values)) == Replace((values,))
-    assert known(Load(pointers, none)) == Replace((Undef(rows),))
-    assert known(Store(pointers, values, none)) == Replace(())
+    assert mask_of(Load(pointers, none, values)) == Replace((values,))
+    assert mask_of(Load(pointers, none)) == Replace((Undef(rows),))
+    assert mask_of(Store(pointers, values, none)) == Replace(())
     for kept in (
         Load(pointers),
         Load(pointers, none, values, volatile=True),
         Load(pointers, Value(every.type, "m"), values),
     ):
-        assert known(kept) is kept
+        assert mask_of(kept) is kept
 
 
 def test_literals_go_to_the_right() -> None:

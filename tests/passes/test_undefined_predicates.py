@@ -120,16 +120,16 @@ def arguments() -> list[np.ndarray]:
 @pytest.mark.parametrize("op", COLLECTING)
 @pytest.mark.parametrize("reason", TAKES_NO_PART)
 def test_lanes_take_no_part(reason: str, op: str) -> None:
-    made = module(TAKES_NO_PART[reason], op)
+    program = module(TAKES_NO_PART[reason], op)
     for name in (None, *PASSES):
-        changed = made if name is None else run(made, name).module
-        found = arguments()
-        tileir.interpret(changed, None, 1, found)
-        assert found[1].tolist() == EXPECTED[op], name
+        changed = program if name is None else run(program, name).module
+        result = arguments()
+        tileir.interpret(changed, None, 1, result)
+        assert result[1].tolist() == EXPECTED[op], name
     for name in ("simt", "cpu"):
-        found = arguments()
-        executor(name).launch(made, None, 1, found)
-        assert found[1].tolist() == EXPECTED[op], name
+        result = arguments()
+        executor(name).launch(program, None, 1, result)
+        assert result[1].tolist() == EXPECTED[op], name
 
 
 @pytest.mark.parametrize("op", ["reduce", "histogram"])
@@ -137,16 +137,16 @@ def test_a_later_predicate_decides_where_an_earlier_one_is_undefined(op: str) ->
     reason = """%u = select i1<8> %lo, true, undef
   %v = psi i32<8> [%u, %i], [%hi, 77]
   %m, _ = icmp (i1<8>, i1<8>) %v, 9 {predicate = ne}"""
-    made = module(reason, op)
+    program = module(reason, op)
     expected = [28, 0, 0, 0, 0, 0, 0, 0] if op == "reduce" else [1] * 8
     for name in (None, *PASSES):
-        found = arguments()
-        tileir.interpret(made if name is None else run(made, name).module, None, 1, found)
-        assert found[1].tolist() == expected, name
+        actual = arguments()
+        tileir.interpret(program if name is None else run(program, name).module, None, 1, actual)
+        assert actual[1].tolist() == expected, name
     for name in ("simt", "cpu"):
-        found = arguments()
-        executor(name).launch(made, None, 1, found)
-        assert found[1].tolist() == expected, name
+        actual = arguments()
+        executor(name).launch(program, None, 1, actual)
+        assert actual[1].tolist() == expected, name
 
 
 @pytest.mark.parametrize("op", COLLECTING)

@@ -46,8 +46,8 @@ class FakeMachine:
         self.launch_address = ctypes.cast(self._callback, ctypes.c_void_p).value
 
     def owner(self, address):
-        found = address >> 20
-        return found if address >= 4096 and found < self.devices else None
+        device = address >> 20
+        return device if address >= 4096 and device < self.devices else None
 
     def current(self):
         return 0
@@ -74,13 +74,13 @@ class FakeMachine:
         if self.fails:
             return 700
         kernel = next(k for k in self.kernels if k.handle == handle)
-        plan, found, at = kernel.compiled.plan, [], 0
+        plan, native_words, at = kernel.compiled.plan, [], 0
         for parameter in plan.parameters:
             for word in parameter.words:
-                found.append(_word(word, words[at]))
+                native_words.append(_word(word, words[at]))
                 at += 1
         self.launches.append(
-            Launched(handle, (x, y, z), threads, shared, stream or 0, tuple(found), True)
+            Launched(handle, (x, y, z), threads, shared, stream or 0, tuple(native_words), True)
         )
         return 0
 
@@ -115,10 +115,10 @@ class TorchLike:
         return self.device
 
     def stride(self):
-        found = [1]
+        strides = [1]
         for extent in reversed(self.shape[1:]):
-            found.insert(0, found[0] * extent)
-        return tuple(found)
+            strides.insert(0, strides[0] * extent)
+        return tuple(strides)
 
 
 class Interface:

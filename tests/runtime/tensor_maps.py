@@ -97,8 +97,8 @@ class Encoder:
         assert steps[:rank] == [1] * rank and 1 <= rank <= 5
         if self.fails:
             return 1
-        found = map_bytes(
+        result = map_bytes(
             kind, address, extents[:rank], strides[: rank - 1], box[:rank], swizzle, fill
         )
-        ctypes.memmove(to, found, 128)
+        ctypes.memmove(to, result, 128)
         return 0

@@ -73,17 +73,17 @@ def ran(folder: Path, text: str, **words: str) -> list[str]:
 
 @pytest.mark.skipif(CC is None, reason="no C compiler on this machine")
 def test_the_header_loads_and_launches(tmp_path):
-    made = compile(parse((EXAMPLES / "add.tir").read_text()), "sm_90a")
+    compiled = compile(parse((EXAMPLES / "add.tir").read_text()), "sm_90a")
     read = '"%llx %llx %llx %d\\n",*(CUdeviceptr*)a[0],*(CUdeviceptr*)a[1],*(CUdeviceptr*)a[2],'
-    found = ran(
-        tmp_path, header(made), FORMAT=f"{read}*(int32_t*)a[3]", LOADED="add_load",
+    printed = ran(
+        tmp_path, header(compiled), FORMAT=f"{read}*(int32_t*)a[3]", LOADED="add_load",
         CALL="add_launch(function,0,7,1,1,0x100,0x200,0x300,4711)",
         WRONG="add_launch(function,0,7,1,1,0x100,0x208,0x300,4711)",
     )  # fmt: skip
-    threads = made.metadata.threads
-    assert found[:2] == ["load 0 0", "add"]
-    assert found[2:5] == [f"grid 7 1 1 block {threads} 1 1 shared 0", "100 200 300 4711", "0"]
-    assert found[5] == "1"
+    threads = compiled.metadata.threads
+    assert printed[:2] == ["load 0 0", "add"]
+    assert printed[2:5] == [f"grid 7 1 1 block {threads} 1 1 shared 0", "100 200 300 4711", "0"]
+    assert printed[5] == "1"
 
 
 PROMISES = {"i32 multiple_of(12)": (24, 25), "i64 multiple_of(16)": (1 << 40, (1 << 40) + 8),
@@ -95,11 +95,11 @@ PROMISES = {"i32 multiple_of(12)": (24, 25), "i64 multiple_of(16)": (1 << 40, (1
 def test_each_promise_of_the_program_is_checked(tmp_path, kind):
     text = f"tir 1.0\ndefine kernel void @k({kind} %x) {{\nentry:\n  ret\n}}\n"
     kept, broken = PROMISES[kind]
-    found = ran(
+    printed = ran(
         tmp_path, header(compile(parse(text))), FORMAT='"%d\\n",*(int*)a[0]', LOADED="k_load",
         CALL=f"k_launch(function,0,1,1,1,{kept})", WRONG=f"k_launch(function,0,1,1,1,{broken})",
     )  # fmt: skip
-    assert found[3:6] == [str(kept % (1 << 32)), "0", "1"]
+    assert printed[3:6] == [str(kept % (1 << 32)), "0", "1"]
 
 
 DESCRIBED = """tir 1.0
@@ -115,15 +115,15 @@ entry:
 
 @pytest.mark.skipif(CC is None, reason="no C compiler on this machine")
 def test_descriptors_are_addresses_extents_and_strides(tmp_path):
-    made = compile(parse(DESCRIBED), "sm_90a")
-    assert [len(p.words) for p in made.metadata.parameters] == [5, 5, 1, 1]
-    found = ran(
-        tmp_path, header(made),
+    compiled = compile(parse(DESCRIBED), "sm_90a")
+    assert [len(p.words) for p in compiled.metadata.parameters] == [5, 5, 1, 1]
+    printed = ran(
+        tmp_path, header(compiled),
         FORMAT='"%llx %d %d\\n",*(CUdeviceptr*)a[5],(int)*(int64_t*)a[9],*(uint8_t*)a[11]',
         LOADED="turn_over_load",
         CALL="turn_over_launch(function,0,1,1,1,16,64,64,64,1,32,64,64,64,2,0x3c00,1)", WRONG="1",
     )  # fmt: skip
-    assert found[1] == "k$turn_$_over" and "20 2 1" in found
+    assert printed[1] == "k$turn_$_over" and "20 2 1" in printed
 
 
 @pytest.mark.parametrize("kind", ["i4", "f4e2m1"])
@@ -178,7 +178,7 @@ def test_names_that_c_knows_or_that_are_alike_there(tmp_path, language):
     subprocess.run([*command, "-I", tmp_path, tmp_path / "kernel.h"], check=True)
 
 
-def test_files_lie_in_the_folder_whatever_the_kernel_is_called(tmp_path, capsys):
+def test_files_are_in_the_folder_whatever_the_kernel_is_called(tmp_path, capsys):
     source, folder = tmp_path / "odd.tir", tmp_path / "out"
     source.write_text(ODD_NAMES)
     assert main(["aot", str(source), "-o", str(folder)]) == 0

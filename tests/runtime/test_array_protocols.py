@@ -19,8 +19,8 @@ from .machines import Interface, TorchLike
         ((5,), None, 5, (1,)), ((), None, 1, ()), ((0, 7), None, 0, (7, 1)),
     ])  # fmt: skip
 def test_rows_follow_one_another_where_no_strides_say_otherwise(extents, strides, size, distances):
-    found = Array(4096, "f32", extents, strides)
-    assert (found.size, found.distances) == (size, distances)
+    array = Array(4096, "f32", extents, strides)
+    assert (array.size, array.distances) == (size, distances)
 
 
 @for_each(
@@ -36,9 +36,9 @@ def test_rows_follow_one_another_where_no_strides_say_otherwise(extents, strides
 )
 def test_arrays_by_their_interface(typestr, dtype):
     size = int(typestr[2:])
-    found = array(Interface(8192, typestr, (4, 6), (size, 4 * size), 5), "x")
-    assert (found.address, found.dtype, found.extents) == (8192, dtype, (4, 6))
-    assert (found.distances, found.stream, found.device) == ((1, 4), 5, None)
+    loaded = array(Interface(8192, typestr, (4, 6), (size, 4 * size), 5), "x")
+    assert (loaded.address, loaded.dtype, loaded.extents) == (8192, dtype, (4, 6))
+    assert (loaded.distances, loaded.stream, loaded.device) == ((1, 4), 5, None)
     plain = array(Interface(8192, typestr, (4, 6), None, 1), "x")
     assert (plain.strides, plain.distances, plain.stream) == (None, (6, 1), 0)
     assert array(Interface(None, typestr, (0,)), "x").address == 0
@@ -78,25 +78,25 @@ def test_others_like_it_are_found_by_type_and_stream():
 
 
 def test_tensors():
-    found = array(TorchLike(12288, "bfloat16", (4, 6), device=3), "x", devices=4)
-    assert (found.address, found.dtype, found.extents) == (12288, "bf16", (4, 6))
-    assert (found.distances, found.device, found.size) == ((6, 1), 3, 24)
-    assert found.like.reader is TorchLike.get_device and found.like.device == 3
+    loaded = array(TorchLike(12288, "bfloat16", (4, 6), device=3), "x", devices=4)
+    assert (loaded.address, loaded.dtype, loaded.extents) == (12288, "bf16", (4, 6))
+    assert (loaded.distances, loaded.device, loaded.size) == ((6, 1), 3, 24)
+    assert loaded.like.reader is TorchLike.get_device and loaded.like.device == 3
     assert array(TorchLike(), "x", devices=1).like.reader is None
 
 
 def test_memory_of_the_host_is_refused():
-    for given, message in (
+    for argument, message in (
         (np.zeros(3), "x is memory of the host"), (TorchLike(cuda=False), "x is a tensor of the"),
         (5, "x must be an array of a GPU or an address, not int"),
     ):  # fmt: skip
         with pytest.raises(LaunchError, match=message) as error:
-            array(given, "x")
+            array(argument, "x")
         assert error.value.code == "TIR0710"
 
 
 @for_each(
-    ("given", "is_one"),
+    ("value", "is_one"),
     [
         (TorchLike(), True),
         (Interface(), True),
@@ -109,8 +109,8 @@ def test_memory_of_the_host_is_refused():
         (SimpleNamespace(data_ptr=1, is_cuda=True), True),
     ],
 )
-def test_what_is_an_array(given, is_one):
-    assert is_array(given) == is_one
+def test_what_is_an_array(value, is_one):
+    assert is_array(value) == is_one
 
 
 class CupyLike(Interface):
@@ -127,11 +127,11 @@ def test_arrays_of_cupy(monkeypatch):
     stream = SimpleNamespace(ptr=9)
     cuda = SimpleNamespace(get_current_stream=lambda: stream)
     monkeypatch.setitem(sys.modules, "cupy", SimpleNamespace(ndarray=CupyLike, cuda=cuda))
-    found = array(CupyLike(8192, device=1), "x")
-    assert (found.address, found.device, found.stream_of(1)) == (8192, 1, 9)
+    loaded = array(CupyLike(8192, device=1), "x")
+    assert (loaded.address, loaded.device, loaded.stream_of(1)) == (8192, 1, 9)
     stream.ptr = 11
-    assert found.stream_of(1) == 11
-    reader = found.like.reader
+    assert loaded.stream_of(1) == 11
+    reader = loaded.like.reader
     assert reader(CupyLike(4096, device=1)) == 4096
     for other in (CupyLike(4096), CupyLike(4096, "float16", 1), Interface(4096), 5):
         assert reader(other) == -1
@@ -169,15 +169,20 @@ def test_interfaces_that_raise_are_no_arrays():
 
 @pytest.mark.parametrize("on_gpu", [True, False])
 def test_arrays_by_dlpack(monkeypatch, on_gpu):
-    found = SimpleNamespace(
+    fake = SimpleNamespace(
         on_gpu=on_gpu, device_type=2 if on_gpu else 1, address=4096, dtype="f16", extents=(3, 4),
         strides=(1, 3), device=1, stream=5,
     )  # fmt: skip
-    monkeypatch.setattr(array_protocols, "export", lambda value: found)
+    monkeypatch.setattr(array_protocols, "export", lambda value: fake)
     if not on_gpu:
         with pytest.raises(LaunchError, match=r"x is memory of the host \(DLPack device 1\)"):
             array(Kept(None), "x")
         return
-    made = array(Kept(None), "x")
-    assert (made.address, made.dtype, made.extents, made.distances) == (4096, "f16", (3, 4), (1, 3))
-    assert (made.device, made.stream, made.like) == (1, 5, None)
+    exported = array(Kept(None), "x")
+    assert (exported.address, exported.dtype, exported.extents, exported.distances) == (
+        4096,
+        "f16",
+        (3, 4),
+        (1, 3),
+    )
+    assert (exported.device, exported.stream, exported.like) == (1, 5, None)

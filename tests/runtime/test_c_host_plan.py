@@ -175,15 +175,15 @@ def c_number(number):
 @needs_cc
 @pytest.mark.parametrize("options", [{}, {"persistent": False}])
 def test_a_header_encodes_the_tensor_maps_of_the_launcher(tmp_path, options):
-    made = compile(
+    compiled = compile(
         example("matmul_builder").matmul(128, 256, 64),
         "sm_90a",
         options={"warp_specialize": True, **options},
     )
-    host = made.host
+    host = compiled.host
     assert host is not None and len(host.maps) == 3
     (tmp_path / "cuda.h").write_text(CUDA_H + MAPS_H)
-    (tmp_path / "kernel.h").write_text(header(made))
+    (tmp_path / "kernel.h").write_text(header(compiled))
     driver = DRIVER.replace("int main", MAPS_DRIVER + "int main")
     (tmp_path / "main.c").write_text(driver)
     arguments = (0x100000, 0x200000, 0x300000, 4096, 1024, 512)
@@ -203,12 +203,12 @@ def test_a_header_encodes_the_tensor_maps_of_the_launcher(tmp_path, options):
     subprocess.run([*command, "-o", tmp_path / "main"], check=True)
     run = subprocess.run([tmp_path / "main"], capture_output=True, text=True, check=True)
     lines = run.stdout.splitlines()
-    size = made.metadata.cluster[0]
+    size = compiled.metadata.cluster[0]
     planned = plan_launch(host, (128, 1, 1), arguments, 132 if size == 1 else min(132 // size, 60))
     assert planned is not None
     maps = [line for line in lines if line.startswith("map")]
     assert maps[:3] == [shown(values) for values in planned.maps]
-    grid = [n * c for n, c in zip(planned.grid, made.metadata.cluster, strict=True)]
+    grid = [n * c for n, c in zip(planned.grid, compiled.metadata.cluster, strict=True)]
     position = next(i for i, line in enumerate(lines) if line.startswith("grid"))
     assert lines[position].split()[1:4] == list(map(str, grid))
     assert lines[position + 1] == f"{arguments[1]:x} 512 {arguments[0]:x}"
@@ -228,8 +228,8 @@ def test_maps_at_the_bounds_of_what_the_hardware_can_have(tmp_path):
         text.append("  return 0;\n}")
         for numbers, fits in edge_cases(size, rank):
             cases.append(f"{{{rank}, {', '.join(map(c_number, numbers))}}}")
-            found = plan.map_values(numbers)
-            expected.append(shown(found[0]) if fits else "801")
+            values = plan.map_values(numbers)
+            expected.append(shown(values[0]) if fits else "801")
     text.append(f"static const int64_t cases[][12] = {{{', '.join(cases)}}};")
     calls = " : ".join(f"x[0] == {rank} ? plan{rank}(x + 1)" for _, _, rank, _ in EDGE_KINDS)
     text.append(f"""int main(void) {{

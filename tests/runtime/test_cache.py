@@ -27,7 +27,7 @@ TARGET = "sm_80"
 
 
 @pytest.fixture
-def made(tmp_path):
+def caches(tmp_path):
     """A function that makes caches of one folder, and the list of what they compiled."""
     compiled = []
 
@@ -38,8 +38,8 @@ def made(tmp_path):
     return lambda: Cache(DiskStore(tmp_path), make), compiled
 
 
-def test_what_was_compiled_is_not_compiled_again(made):
-    new, compiled = made
+def test_what_was_compiled_is_not_recompiled(caches):
+    new, compiled = caches
     cache, module = new(), kernel(3)
     first = cache.compile(module, TARGET)
     assert cache.compile(module, TARGET) is first
@@ -50,8 +50,8 @@ def test_what_was_compiled_is_not_compiled_again(made):
     assert print_module(second.tir_at("layouts")) == print_module(first.tir_at("layouts"))
 
 
-def test_everything_that_code_depends_on_is_in_the_key(made):
-    new, compiled = made
+def test_everything_that_code_depends_on_is_in_the_key(caches):
+    new, compiled = caches
     cache = new()
     for number in (1, 2):
         for target in ("sm_80", "sm_90"):
@@ -111,8 +111,8 @@ def test_lines_are_in_the_key_where_machine_code_has_lines(before):
         assert (len(keys) == 1) is same
 
 
-def test_another_compiler_does_not_take_it(made, monkeypatch):
-    new, compiled = made
+def test_another_compiler_does_not_take_it(caches, monkeypatch):
+    new, compiled = caches
     new().compile(kernel(3), TARGET)
     monkeypatch.setattr(cache_module, "compiler_version", lambda: "another")
     new().compile(kernel(3), TARGET)
@@ -120,8 +120,8 @@ def test_another_compiler_does_not_take_it(made, monkeypatch):
 
 
 @pytest.mark.parametrize("damage", [b"", b"tileir-entry 1\n", None])
-def test_a_damaged_entry_is_made_again(made, damage):
-    new, compiled = made
+def test_a_damaged_entry_is_recompiled(caches, damage):
+    new, compiled = caches
     first, (key,) = new().compile(kernel(3), TARGET), new().store.keys()
     path = new().store.folder / key[:2] / f"{key[2:]}.entry"
     data = path.read_bytes()
@@ -132,18 +132,18 @@ def test_a_damaged_entry_is_made_again(made, damage):
     assert len(compiled) == 2
 
 
-def test_threads_wait_for_the_one_that_compiles(made):
-    new, compiled = made
+def test_threads_wait_for_the_one_that_compiles(caches):
+    new, compiled = caches
     cache, module = new(), kernel(5)
     with ThreadPoolExecutor(8) as pool:
-        found = [
+        kernels = [
             f.result() for f in [pool.submit(cache.compile, module, TARGET) for _ in "12345678"]
         ]
-    assert len(compiled) == 1 and all(f is found[0] for f in found)
+    assert len(compiled) == 1 and all(f is kernels[0] for f in kernels)
 
 
-def test_an_error_is_everyones_and_is_not_kept(made):
-    new, compiled = made
+def test_an_error_is_everyones_and_is_not_kept(caches):
+    new, compiled = caches
     cache = new()
     for _ in range(2):
         with pytest.raises(UnsupportedError):
@@ -151,12 +151,12 @@ def test_an_error_is_everyones_and_is_not_kept(made):
     assert len(compiled) == 2 and not list(cache.store.keys())
 
 
-def test_compiling_goes_on_in_the_background(made):
-    new, compiled = made
+def test_compiling_goes_on_in_the_background(caches):
+    new, compiled = caches
     cache = new()
     futures = [cache.submit(kernel(n), TARGET) for n in (1, 2, 1)]
-    one, two, again = (f.result(600) for f in futures)
-    assert one is again and one.cubin != two.cubin and len(compiled) == 2
+    one, two, cached = (f.result(600) for f in futures)
+    assert one is cached and one.cubin != two.cubin and len(compiled) == 2
     with pytest.raises(UnsupportedError):
         cache.submit(kernel(1), "sm_20").result(600)
 
@@ -166,19 +166,19 @@ def test_as_many_compile_concurrently_as_there_are_processors(monkeypatch):
     monkeypatch.setattr(os, "cpu_count", lambda: 3)
     together = threading.Barrier(3, timeout=600)
     with cache_module._threads() as pool:
-        found = [pool.submit(together.wait) for _ in range(3)]
-        assert sorted(f.result() for f in found) == [0, 1, 2]
+        results = [pool.submit(together.wait) for _ in range(3)]
+        assert sorted(f.result() for f in results) == [0, 1, 2]
     cache_module._threads.cache_clear()
 
 
 def test_compiling_goes_on_in_other_processes(tmp_path):
     cache = Cache(DiskStore(tmp_path / "kernels"))
     with ProcessPoolExecutor(1, mp_context=get_context("fork")) as pool:
-        found = cache.submit(kernel(7), TARGET, Options(num_warps=2), executor=pool).result(600)
+        values = cache.submit(kernel(7), TARGET, Options(num_warps=2), executor=pool).result(600)
         with pytest.raises(UnsupportedError):
             cache.submit(kernel(7), "sm_20", executor=pool).result(600)
-    assert found.cubin == compile_module(kernel(7), TARGET, Options(num_warps=2)).cubin
-    assert cache.compile(kernel(7), TARGET, Options(num_warps=2)) is found
+    assert values.cubin == compile_module(kernel(7), TARGET, Options(num_warps=2)).cubin
+    assert cache.compile(kernel(7), TARGET, Options(num_warps=2)) is values
 
 
 def test_a_folder_that_cannot_be_written_to_costs_the_cache_only(tmp_path):
@@ -262,7 +262,7 @@ def test_trimming_keeps_all_that_fit_from_the_one_used_last(seed):
         assert set(store.keys()) == sizes.keys()
 
 
-def test_where_the_cache_lies(monkeypatch, tmp_path):
+def test_the_folder_of_the_cache(monkeypatch, tmp_path):
     monkeypatch.setenv("TILEIR_CACHE", str(tmp_path / "here"))
     assert cache_folder() == tmp_path / "here"
     assert Cache.usual().store.folder == tmp_path / "here" / "kernels"
@@ -289,12 +289,12 @@ def test_processes_that_are_killed_do_no_harm(tmp_path):
     assert report.killed == 6 and report.checked >= 4 * 12
 
 
-def test_without_an_assembler_the_driver_gets_the_text(made, monkeypatch):
+def test_without_an_assembler_the_driver_gets_the_text(caches, monkeypatch):
     def missing(*_):
         raise CompileError(Diagnostic("TIR0704", "no nvJitLink"))
 
     monkeypatch.setattr(assembler, "assemble", missing)
-    new, _ = made
+    new, _ = caches
     assert ".entry k(" in new().compile(kernel(3), TARGET).ptx
     assert not list(new().store.keys())
 

@@ -45,12 +45,12 @@ class Stored(TorchLike):
         return self.storage
 
 
-@pytest.mark.parametrize("apart", [-1, 0, 1])
-def test_memory_is_apart_from_its_last_byte_on(apart):
+@pytest.mark.parametrize("distance", [-1, 0, 1])
+def test_memory_is_disjoint_from_its_last_byte_on(distance):
     """Two arrays of 64 bytes, the second of which begins `apart` bytes after the first ends."""
     compared = Separation((0,), (0, 1))
-    for first, second in ((4096, 4160 + apart), (4096, 4032 - apart)):
-        assert compared.decide([Stored(first, 64), Stored(second, 64)]) is (apart >= 0)
+    for first, second in ((4096, 4160 + distance), (4096, 4032 - distance)):
+        assert compared.decide([Stored(first, 64), Stored(second, 64)]) is (distance >= 0)
 
 
 @triton.jit
@@ -173,8 +173,8 @@ def test_versions_are_launched_by_the_memory_of_arguments(launch):
         (x, a), out, (y, b) = (
             (z.storage.address, z.storage.address + z.storage.size) for z in arrays
         )
-        apart = (out[1] <= x or a <= out[0]) and (out[1] <= y or b <= out[0])
-        assert is_separate(machine) is apart and machine.launches[-1].native
+        disjoint = (out[1] <= x or a <= out[0]) and (out[1] <= y or b <= out[0])
+        assert is_separate(machine) is disjoint and machine.launches[-1].native
 
 
 def test_arrays_whose_memory_is_not_known_have_the_version_without(launch):

@@ -32,7 +32,7 @@ def softmax():
 
 def test_what_is_written_is_read(softmax):
     data = dumps(softmax)
-    found = loads(data)
+    loaded = loads(data)
     for name in (
         "llvm",
         "optimized_llvm",
@@ -43,18 +43,18 @@ def test_what_is_written_is_read(softmax):
         "notes",
         "options",
     ):
-        assert getattr(found, name) == getattr(softmax, name), name
+        assert getattr(loaded, name) == getattr(softmax, name), name
     for stage in STAGES:
-        assert print_module(found.tir_at(stage)) == print_module(softmax.tir_at(stage))
-    assert dumps(found) == data
+        assert print_module(loaded.tir_at(stage)) == print_module(softmax.tir_at(stage))
+    assert dumps(loaded) == data
 
 
 @pytest.mark.parametrize("name", ["registers", "spills", "shared", "stack"])
 def test_each_number_of_the_assembler_is_kept(softmax, name):
     code = attrs.evolve(softmax.machine_code, warnings=(), **{name: 4711})
     written = attrs.evolve(softmax, code=code)
-    found = loads(dumps(written))
-    assert found.machine_code == code and found.metadata == written.metadata
+    loaded = loads(dumps(written))
+    assert loaded.machine_code == code and loaded.metadata == written.metadata
 
 
 def test_a_limit_that_was_chosen_here_is_noted(softmax):
@@ -70,8 +70,8 @@ def test_files_of_format_1_are_read(softmax):
 
 
 def test_equal_input_gives_equal_bytes(softmax):
-    again = compile(softmax.tir_at("input"), "sm_90a")
-    assert dumps(again) == dumps(softmax)
+    recompiled = compile(softmax.tir_at("input"), "sm_90a")
+    assert dumps(recompiled) == dumps(softmax)
 
 
 @pytest.mark.parametrize("at", [0, 16, 40, 200, 5000, -1])
@@ -95,14 +95,18 @@ def test_what_is_no_bytes_is_an_error(data):
 
 
 def test_the_metadata_says_what_the_kernel_does_to_its_arguments(softmax):
-    found = softmax.metadata
-    by_name = {p.name: p for p in found.parameters}
+    metadata = softmax.metadata
+    by_name = {p.name: p for p in metadata.parameters}
     assert (by_name["x"].reads, by_name["x"].writes) == (True, False)
     assert (by_name["y"].reads, by_name["y"].writes) == (False, True)
-    assert not any(p.escapes or p.atomics for p in found.parameters)
-    assert found.axes == 1 and found.cluster == (1, 1, 1)
-    assert found.registers > 0 and found.spills == 0 and found.threads == 32 * found.num_warps
-    assert found.arguments == tuple(p.type for p in found.parameters)
+    assert not any(p.escapes or p.atomics for p in metadata.parameters)
+    assert metadata.axes == 1 and metadata.cluster == (1, 1, 1)
+    assert (
+        metadata.registers > 0
+        and metadata.spills == 0
+        and metadata.threads == 32 * metadata.num_warps
+    )
+    assert metadata.arguments == tuple(p.type for p in metadata.parameters)
 
 
 def test_calls_and_atomics_are_seen_through():
@@ -126,8 +130,8 @@ entry:
 
 def test_what_the_host_does_stands_in_the_module(softmax):
     steps = (HostStep("guard", "n % 16 == 0"), HostStep("box", (64, 128)))
-    found = attrs.evolve(softmax.metadata, host_plan=steps)
-    assert Metadata.from_json(json.loads(json.dumps(found.to_json()))) == found
+    result = attrs.evolve(softmax.metadata, host_plan=steps)
+    assert Metadata.from_json(json.loads(json.dumps(result.to_json()))) == result
 
 
 def test_errors_say_what_would_help(softmax):
@@ -157,9 +161,9 @@ def test_values_that_options_do_not_have_are_refused(softmax, name, value):
 
 def test_options_may_be_numbers_of_numpy(softmax):
     options = {"num_warps": np.int64(2), "num_stages": np.int32(2)}
-    made = compile(softmax.tir_at("input"), "sm_90a", options)
+    compiled = compile(softmax.tir_at("input"), "sm_90a", options)
     plain = compile(softmax.tir_at("input"), "sm_90a", {"num_warps": 2, "num_stages": 2})
-    assert dumps(made) == dumps(plain)
+    assert dumps(compiled) == dumps(plain)
 
 
 def test_what_must_not_happen_is_a_defect():
@@ -178,17 +182,17 @@ entry:
   ret
 }
 """
-    found = compile(parse(text.replace("GLOBAL", "constant i32<4> @table")), "sm_80")
-    assert "ld.const" in found.ptx and found.metadata.globals == ("table",)
+    compiled = compile(parse(text.replace("GLOBAL", "constant i32<4> @table")), "sm_80")
+    assert "ld.const" in compiled.ptx and compiled.metadata.globals == ("table",)
 
 
 @pytest.mark.parametrize("name", ["a.b", "a_b", "a-b.c", "k$x", "f$x"])
 def test_kernels_have_names_that_ptx_knows(name):
     symbol = f'@"{name}"' if "-" in name else f"@{name}"
-    made = compile(parse(f"tir 1.0\ndefine kernel void {symbol}() {{\nentry:\n  ret\n}}\n"))
-    assert made.metadata.kernel == name and made.cubin
-    assert f".entry {made.metadata.symbol}(" in made.ptx
-    assert (made.metadata.symbol == name) == (name in ("a_b", "f$x"))
+    compiled = compile(parse(f"tir 1.0\ndefine kernel void {symbol}() {{\nentry:\n  ret\n}}\n"))
+    assert compiled.metadata.kernel == name and compiled.cubin
+    assert f".entry {compiled.metadata.symbol}(" in compiled.ptx
+    assert (compiled.metadata.symbol == name) == (name in ("a_b", "f$x"))
 
 
 def test_notes_of_remarks_are_kept(softmax):

@@ -45,13 +45,13 @@ def test_a_kernel_is_compiled_once_for_each_kind_of_call(machine):
     assert (one.grid, two.grid, three.grid) == ((7, 1, 1), (2, 2, 1), (3, 1, 1))
     assert one.words[:3] == (4096, 8192, 100) and len(one.words) == 4  # the stride of 1 is gone
     assert two.words[2] == 128 and two.words[4] == 3
-    assert all(found.native for found in machine.launches[-3:]) == native_launcher.is_supported()
+    assert all(launch.native for launch in machine.launches[-3:]) == native_launcher.is_supported()
 
 
 def test_a_call_gives_the_compiled_kernel(machine):
-    found = [scale[1](TorchLike(), TorchLike(), 5, 2.0, 1, BLOCK=64) for _ in range(4)]
-    assert all(each is found[0] for each in found) and found[0].metadata.kernel == "scale"
-    assert scale[(0,)](TorchLike(), TorchLike(), 5, 2.0, 1, BLOCK=64) is found[0]
+    kernels = [scale[1](TorchLike(), TorchLike(), 5, 2.0, 1, BLOCK=64) for _ in range(4)]
+    assert all(each is kernels[0] for each in kernels) and kernels[0].metadata.kernel == "scale"
+    assert scale[(0,)](TorchLike(), TorchLike(), 5, 2.0, 1, BLOCK=64) is kernels[0]
     assert len(machine.launches) == 4
 
 
@@ -89,7 +89,7 @@ def test_integers_at_the_ends_of_their_types_are_recognised(machine, n):
     for _ in range(4):
         scale[1](TorchLike(), TorchLike(), n, 2.0, 3, BLOCK=64)
     word = machine.launches[0].words[2]
-    assert [found.words[2] for found in machine.launches] == [word] * 4
+    assert [launch.words[2] for launch in machine.launches] == [word] * 4
     assert (
         machine.launches[-1].native == native_launcher.is_supported() and len(machine.kernels) == 1
     )
@@ -105,7 +105,7 @@ def test_a_call_that_was_carried_out_as_it_was_resolved_gives_what_that_gave(mac
 def test_the_stream_of_a_call_is_kept(machine):
     for _ in range(3):
         scale[1](TorchLike(), TorchLike(), 5, 2.0, 3, BLOCK=64, stream=9)
-    assert [found.stream for found in machine.launches] == [9] * 3
+    assert [launch.stream for launch in machine.launches] == [9] * 3
 
 
 @pytest.mark.parametrize("elsewhere", ["array", "number"])
@@ -115,22 +115,22 @@ def test_arrays_that_no_argument_is_are_looked_at_every_time(machine, elsewhere)
     b = Builder()
     with b.kernel("fill", x=pointer(F32), n=I32) as (x, n):
         (x + n).store(1.0)
-    module, given = b.module(), [TorchLike(8192), 5]
+    module, inputs = b.module(), [TorchLike(8192), 5]
 
     def resolve(grid, arguments, named):
-        values = {"x": given[0], "n": arguments[0]}
+        values = {"x": inputs[0], "n": arguments[0]}
         if elsewhere == "number":
-            values = {"x": arguments[0], "n": given[1]}
+            values = {"x": arguments[0], "n": inputs[1]}
         return KernelCall(module, "fill", values, {}, {}, frozenset("xn"))
 
     calls = FrontendKernels(machine, "sm_80", machine.load, Cache(None))
     dispatch = calls.dispatch(resolve, ("n" if elsewhere == "array" else "x",))
-    for round_ in range(6):
-        given[0] = TorchLike(8192 + 256 * round_)
-        argument = 3 if elsewhere == "array" else given[0]
+    for index in range(6):
+        inputs[0] = TorchLike(8192 + 256 * index)
+        argument = 3 if elsewhere == "array" else inputs[0]
         dispatch.call((1,), argument)
-    assert [found.words[0] for found in machine.launches] == [8192 + 256 * i for i in range(6)]
-    native_ones = sum(found.native for found in machine.launches)
+    assert [launch.words[0] for launch in machine.launches] == [8192 + 256 * i for i in range(6)]
+    native_ones = sum(launch.native for launch in machine.launches)
     assert (native_ones > 0) == (native_launcher.is_supported() and elsewhere == "number")
 
 

@@ -45,10 +45,10 @@ def machine():
 
 @pytest.fixture
 def kernel(machine):
-    return made(machine)
+    return jit(machine)
 
 
-def made(machine, text=SCALE, **options):
+def jit(machine, text=SCALE, **options):
     return Jit(
         parse(text), target="sm_80", cache=Cache(None), place=machine.place,
         **options,
@@ -63,10 +63,10 @@ def test_a_launch_passes_what_was_given(kernel, machine):
     x, y = TorchLike(4096), TorchLike(8192)
     for _ in range(4):
         kernel[(3, 2)](x, y, 50, 7, 0.5)
-    for found in machine.launches:
-        assert found.words == (4096, 8192, 50, 7, f32(0.5)) and found.grid == (3, 2, 1)
-        assert found.threads == machine.kernels[0].compiled.plan.threads
-    assert [found.native for found in machine.launches] == [False, False, True, True]
+    for launch in machine.launches:
+        assert launch.words == (4096, 8192, 50, 7, f32(0.5)) and launch.grid == (3, 2, 1)
+        assert launch.threads == machine.kernels[0].compiled.plan.threads
+    assert [launch.native for launch in machine.launches] == [False, False, True, True]
     assert len(machine.kernels) == 1
 
 
@@ -84,13 +84,13 @@ def test_each_kind_of_argument_has_a_kernel_of_its_own(kernel, machine, change):
             kernel[1](*named.values())
             kernel[1](**named)
     assert len(machine.kernels) == 2
-    first = [found.handle for found in machine.launches[::4]]
-    second = [found.handle for found in machine.launches[2::4]]
+    first = [launch.handle for launch in machine.launches[::4]]
+    second = [launch.handle for launch in machine.launches[2::4]]
     assert set(first) == {0x1000} and set(second) == {0x1001}
-    assert all(found.native for found in machine.launches[-4:])
+    assert all(launch.native for launch in machine.launches[-4:])
 
 
-def test_kinds_that_agree_share_a_kernel(kernel, machine):
+def test_kinds_that_are_equal_share_a_kernel(kernel, machine):
     for address, n, stride, by in ((4096, 50, 7, 0.5), (8192, 33, 5, -2.0), (16, 51, 3, 1.0)):
         machine.owner = lambda _: 0
         for _ in range(3):
@@ -109,25 +109,25 @@ NUMBERED = re.sub(
     ("text", "names"), [(SCALE, ("n", "stride", "x")), (NUMBERED, ("a2", "a3", "a0"))]
 )
 def test_what_is_not_to_be_specialised_is_not(machine, text, names):
-    kernel = made(machine, text, do_not_specialize=names)
+    kernel = jit(machine, text, do_not_specialize=names)
     for n, stride, x in ((50, 7, 4096), (64, 1, 4096), (1, 16, 4100), (0, 0, 4104)):
         for _ in range(3):
             kernel[1](TorchLike(x), TorchLike(), n, stride, 0.5)
             assert machine.launches[-1].words[2:4] == (n, stride)
     assert len(machine.kernels) == 1
-    assert sum(found.native for found in machine.launches) >= 8
+    assert sum(launch.native for launch in machine.launches) >= 8
 
 
 def test_specialising_is_from_module_to_module():
     module = parse(SCALE)
     facts = {"x": ArgumentFact.DIVISIBLE, "n": ArgumentFact.DIVISIBLE, "stride": ArgumentFact.ONE}
-    found = specialize(module, "scale", facts)
-    text = print_module(found)
+    specialized = specialize(module, "scale", facts)
+    text = print_module(specialized)
     assert "f32* aligned(16) %x, f32* %y, i32 multiple_of(16) %n, i32 %stride" in text
-    assert "splat i32<64> 1" in text and specialize(found, "scale", facts) is found
+    assert "splat i32<64> 1" in text and specialize(specialized, "scale", facts) is specialized
     assert specialize(module, "scale", {}) is module
     results = []
-    for each in (module, found):
+    for each in (module, specialized):
         x, y = np.arange(64, dtype=np.float32), np.zeros(64, np.float32)
         interpret(each, "scale", 1, [x, y, 48, 1, 2.0])
         results.append(y)
@@ -138,10 +138,10 @@ def test_promises_are_joined():
     text = SCALE.replace("i32 %n", "i32 multiple_of(12) %n").replace(
         "f32* %x", "f32* aligned(8) %x"
     )
-    found = specialize(
+    specialized = specialize(
         parse(text), "scale", {"n": ArgumentFact.DIVISIBLE, "x": ArgumentFact.DIVISIBLE}
     )
-    x, _, n, *_ = (p.attributes for p in found.functions["scale"].parameters)
+    x, _, n, *_ = (p.attributes for p in specialized.functions["scale"].parameters)
     assert (x.aligned, n.multiple_of) == (16, 48)
 
 
@@ -151,7 +151,7 @@ def test_grids_are_numbers_tuples_and_functions(kernel, machine):
         kernel[lambda meta: (meta["n"] // 10, 2)](**arguments)
         kernel[5](**arguments)
         kernel[lambda meta: 7](*arguments.values())
-    assert {found.grid for found in machine.launches} == {(5, 2, 1), (5, 1, 1), (7, 1, 1)}
+    assert {launch.grid for launch in machine.launches} == {(5, 2, 1), (5, 1, 1), (7, 1, 1)}
     count = len(machine.launches)
     kernel[(4, 0)](**arguments)
     assert len(machine.launches) == count
@@ -172,7 +172,7 @@ def test_streams_are_followed(kernel, machine):
         kernel[1](*arguments, stream=5)
         kernel[1](*arguments, stream=Stream())
         kernel[1](*arguments)
-    assert [found.stream for found in machine.launches] == [5, 77, 0] * 3
+    assert [launch.stream for launch in machine.launches] == [5, 77, 0] * 3
     with pytest.raises(LaunchError, match="a stream is its handle"):
         kernel[1](*arguments, stream="main")
 
@@ -181,7 +181,7 @@ def test_interfaces_and_addresses_pass(kernel, machine):
     for _ in range(3):
         kernel[1](Interface(4096), 8192, 50, 7, 0.5)
         kernel[1](Interface(4100), 8192, 50, 7, 0.5)
-    assert [found.words[0] for found in machine.launches] == [4096, 4100] * 3
+    assert [launch.words[0] for launch in machine.launches] == [4096, 4100] * 3
     assert len(machine.kernels) == 2
     kernel[1](Interface(4096, stream=9), 8192, 50, 7, 0.5)
     assert machine.launches[-1].stream == 9
@@ -197,13 +197,13 @@ def test_arrays_without_elements_pass_by_machine_code(kernel, machine, make):
     """They have no memory, while an array with elements and without memory was freed."""
     for _ in range(4):
         kernel[1](make(0, shape=(2, 0)), TorchLike(8192), 50, 7, 0.5)
-    assert [found.words[:2] for found in machine.launches] == [(0, 8192)] * 4
-    assert [found.native for found in machine.launches] == [False, False, True, True]
+    assert [launch.words[:2] for launch in machine.launches] == [(0, 8192)] * 4
+    assert [launch.native for launch in machine.launches] == [False, False, True, True]
     with pytest.raises(LaunchError, match="argument x has no memory: it was freed"):
         kernel[1](make(0, shape=(2, 4)), TorchLike(8192), 50, 7, 0.5)
     for _ in range(2):
         kernel[1](make(4096, shape=(2, 4)), TorchLike(8192), 50, 7, 0.5)
-    assert [found.words[0] for found in machine.launches[4:]] == [4096] * 2
+    assert [launch.words[0] for launch in machine.launches[4:]] == [4096] * 2
     assert machine.launches[-1].native and len(machine.kernels) == 1
 
 
@@ -253,7 +253,7 @@ def test_promises_of_the_program_are_checked(machine):
     text = SCALE.replace("f32* %x", "f32* aligned(32) %x").replace(
         "i32 %n", "i32 multiple_of(6) %n"
     )
-    kernel = made(machine, text)
+    kernel = jit(machine, text)
     for _ in range(3):
         kernel[1](TorchLike(4096), TorchLike(), 12, 7, 0.5)
         with pytest.raises(
@@ -264,21 +264,21 @@ def test_promises_of_the_program_are_checked(machine):
             kernel[1](TorchLike(4096), TorchLike(), 14, 7, 0.5)
 
 
-def test_devices_have_to_agree():
+def test_devices_have_to_be_the_same():
     machine = FakeMachine(devices=2)
-    kernel, far = made(machine), TorchLike((1 << 20) + 4096, device=1)
+    kernel, far = jit(machine), TorchLike((1 << 20) + 4096, device=1)
     for _ in range(3):
         kernel[1](TorchLike(), TorchLike(), 50, 7, 0.5)
         kernel[1](far, far, 50, 7, 0.5)
         with pytest.raises(LaunchError, match="arguments are on several GPUs: x on 0, y on 1"):
             kernel[1](TorchLike(), far, 50, 7, 0.5)
-    assert [found.words[0] for found in machine.launches] == [4096, (1 << 20) + 4096] * 3
+    assert [launch.words[0] for launch in machine.launches] == [4096, (1 << 20) + 4096] * 3
 
 
 def test_numbers_of_numpy_and_booleans_pass(machine):
     parameters = "i1 %a, i8 %b, i64 %c, f16 %d, bf16 %e, f64 %f"
     text = f"tir 1.0\ndefine kernel void @k({parameters}) {{\nentry:\n  ret\n}}\n"
-    kernel = made(machine, text)
+    kernel = jit(machine, text)
     for _ in range(3):
         kernel[1](True, -3, 1 << 40, 1.0, 1.0, 2)
         kernel[1](np.bool_(False), np.int8(5), np.int64(-1), np.float32(0.5), 3, np.float64(1.5))
@@ -296,7 +296,7 @@ def test_numbers_of_numpy_and_booleans_pass(machine):
             int.from_bytes(double.pack(-1.5), "little"),
         ),
     ]
-    assert [found.words for found in machine.launches] == expected * 3
+    assert [launch.words for launch in machine.launches] == expected * 3
 
 
 def test_a_failing_driver_is_an_error_every_time(kernel, machine):
@@ -312,9 +312,9 @@ def test_a_failing_driver_is_an_error_every_time(kernel, machine):
 
 
 def test_many_kinds_of_calls_are_all_right(machine, monkeypatch):
-    """More than machine code looks through, in turns."""
+    """More than machine code looks through, one after another."""
     monkeypatch.setattr(native_launcher, "_MOST", 32)
-    kernel = made(machine, SCALE, do_not_specialize=("x", "y", "n"))
+    kernel = jit(machine, SCALE, do_not_specialize=("x", "y", "n"))
     kinds = [{"stride": s, "by": b, **extra} for s in (1, 7, 16, 0) for b in (0.5, -1.0)
              for extra in ({"n": 1, "x": TorchLike(), "y": Interface()},
                            {"y": TorchLike(), "n": 2, "x": 4096})]  # fmt: skip
@@ -343,14 +343,14 @@ def test_threads_launch_side_by_side(kernel, machine):
 
 
 def test_compiling_without_launching(kernel, machine):
-    found = kernel.compiled_for(TorchLike(), TorchLike(4100), 64, 1, 0.5)
-    x, y, n, _, _ = found.metadata.parameters
+    compiled = kernel.compiled_for(TorchLike(), TorchLike(4100), 64, 1, 0.5)
+    x, y, n, _, _ = compiled.metadata.parameters
     assert (x.aligned, y.aligned, n.multiple_of) == (16, 1, 16)
     assert not machine.launches
 
 
 def test_errors_of_the_compiler_arrive(machine):
-    kernel = made(machine, options={"num_warps": 64})
+    kernel = jit(machine, options={"num_warps": 64})
     with pytest.raises(CompileError, match="TIR0708"):
         kernel[1](TorchLike(), TorchLike(), 50, 7, 0.5)
 
@@ -375,7 +375,7 @@ def test_launchers_go_with_their_kernels(machine):
 
     alive = []
     for _ in range(5):
-        kernel = made(machine)
+        kernel = jit(machine)
         for _ in range(4):
             kernel[1](TorchLike(), TorchLike(), 50, 7, 0.5)
         alive.append(weakref.ref(kernel))
@@ -388,4 +388,6 @@ def test_a_launcher_that_is_kept_becomes_quick_too(kernel, machine):
     launch = kernel[1]
     for _ in range(5):
         launch(TorchLike(), TorchLike(), 50, 7, 0.5)
-    assert [found.native for found in machine.launches[2:]] == [native_launcher.is_supported()] * 3
+    assert [launch.native for launch in machine.launches[2:]] == [
+        native_launcher.is_supported()
+    ] * 3

@@ -25,8 +25,8 @@ def cuda_include():
     folders += [Path(nvcc).resolve().parents[1] / "include"] if nvcc else []
     folders += [Path("/usr/local/cuda/include"), *Path("/usr/local").glob("cuda-*/include")]
     for package, inner in (("nvidia", "*/include"), ("triton", "backends/nvidia/include")):
-        found = importlib.util.find_spec(package)
-        for place in (found and found.submodule_search_locations) or ():
+        spec = importlib.util.find_spec(package)
+        for place in (spec and spec.submodule_search_locations) or ():
             folders += Path(place).glob(inner)
     return next((folder for folder in folders if (folder / "cuda.h").exists()), None)
 

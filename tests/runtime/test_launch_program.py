@@ -47,16 +47,16 @@ fresh = assemble.__wrapped__
 
 
 class Machine:
-    """Launches of one program on integers: `launched` are grid, slots and maps of each."""
+    """Launches of one program on integers: `launched` are grid, words and maps of each."""
 
     def __init__(self, code, words, handle=1):
         self.encoder, self.launched = Encoder(), []
-        self._code, self._slots = code, words + code.extents
+        self._code, self._words_passed = code, words + code.extents
         self._callback = _LAUNCH(self._launch)
         address = ctypes.cast(self._callback, ctypes.c_void_p).value
         self.launcher = NativeLauncher(lambda *_: "slow", address, self.encoder.address)
         args = [Arg(ArgKind.INTEGER, i) for i in range(words)]
-        entry = Entry(1 + words, (), args, [0] * self._slots, handle, 32, result="fast",
+        entry = Entry(1 + words, (), args, [0] * self._words_passed, handle, 32, result="fast",
                       program=code)  # fmt: skip
         assert self.launcher.add(entry) is not None
 
@@ -65,19 +65,23 @@ class Machine:
         return self.launcher.function(grid, *signed)
 
     def _launch(self, handle, x, y, z, threads, _, __, shared, stream, words, ___):
-        slots = [ctypes.c_uint64.from_address(words[i]).value for i in range(self._slots)]
-        places = [words[self._slots + i] for i in range(self._code.maps)]
+        words_passed = [
+            ctypes.c_uint64.from_address(words[i]).value for i in range(self._words_passed)
+        ]
+        places = [words[self._words_passed + i] for i in range(self._code.maps)]
         assert all(place % 64 == 0 for place in places)
-        self.launched.append(((x, y, z), slots, [ctypes.string_at(place, 128) for place in places]))
+        self.launched.append(
+            ((x, y, z), words_passed, [ctypes.string_at(place, 128) for place in places])
+        )
         return 0
 
 
 def computing(step, kinds):
-    """A machine that passes the result of a step in its first slot."""
+    """A machine that passes the result of a step in its first word."""
     words = tuple("i8*" if isinstance(k, Pointer) else str(k) for k in kinds)
     assembly = _Assembly(words)
-    found = assembly._step(step, [assembly.word(i) for i in range(len(words))])
-    assembly.effect(Opcode.SET_WORD, found, result=0)
+    computed = assembly._step(step, [assembly.word(i) for i in range(len(words))])
+    assembly.effect(Opcode.SET_WORD, computed, result=0)
     return Machine(assembly.code(LaunchProgram()), len(words))
 
 
@@ -127,8 +131,8 @@ def test_instructions_are_the_formulas(name, kind):
                     continue
                 assert machine(numbers) == "fast"
                 env = {f"a{i}": n for i, n in enumerate(numbers)}
-                wanted = eval(step.text, env) % (1 << 64)
-                assert machine.launched[-1][1][0] == wanted, (step.text, env)
+                expected = eval(step.text, env) % (1 << 64)
+                assert machine.launched[-1][1][0] == expected, (step.text, env)
 
 
 def number(r, kind):
@@ -142,14 +146,14 @@ def number(r, kind):
 
 def plan_of(module, *passes):
     front = ("cse", "licm", "scalarize-pointer-steps", "infer-descriptors")
-    made = HostPlan.of(run(module, ",".join((*front, *passes, "warp-specialize"))).module.kernel())
-    assert made is not None
-    return made
+    plan = HostPlan.of(run(module, ",".join((*front, *passes, "warp-specialize"))).module.kernel())
+    assert plan is not None
+    return plan
 
 
-PRODUCT, ATTENTION = plan_of(matmul(64, 64, 32)), plan_of(attention(64, 32, 64))
+MATMUL, ATTENTION = plan_of(matmul(64, 64, 32)), plan_of(attention(64, 32, 64))
 WORDS = {
-    "product": (PRODUCT, ("f16*", "f16*", "f16*", "i32", "i32", "i32")),
+    "product": (MATMUL, ("f16*", "f16*", "f16*", "i32", "i32", "i32")),
     "attention": (ATTENTION, ("f16*", "f16*", "f16*", "f16*", "i32", "f32")),
 }
 
@@ -192,13 +196,13 @@ def test_maps_are_those_of_the_plan(name):
     r, counts = random.Random(name), {"fast": 0, "slow": 0}
     for _ in range(2000):
         numbers = drawn(r, words)
-        found = plan.map_values(signed(numbers, words))
+        values = plan.map_values(signed(numbers, words))
         launches = len(machine.launched)
         counts[machine(numbers)] += 1
-        assert len(machine.launched) - launches == (found is not None)
-        if found is not None:
-            wanted = [expected_bytes(each, ELEMENT_TYPES) for each in found]
-            assert machine.launched[-1][2] == wanted
+        assert len(machine.launched) - launches == (values is not None)
+        if values is not None:
+            expected = [expected_bytes(each, ELEMENT_TYPES) for each in values]
+            assert machine.launched[-1][2] == expected
     assert min(counts.values()) > 50
 
 
@@ -209,9 +213,9 @@ def test_versions_are_those_of_the_plan(name):
     r, machines = random.Random(name), {}
     for _ in range(1500):
         numbers = drawn(r, words)
-        given = signed(numbers, words)
-        units = plan.non_tma_alignments(given)
-        refused = plan.map_values(given) is None
+        numbers_signed = signed(numbers, words)
+        units = plan.non_tma_alignments(numbers_signed)
+        refused = plan.map_values(numbers_signed) is None
         if refused and units not in machines:
             code = fresh(LaunchProgram((Refused(plan, units),)), words)
             machines[units] = Machine(code, len(words))
@@ -227,11 +231,11 @@ def test_maps_at_the_bounds_of_what_the_hardware_can_have(element, size, rank, p
     words = (f"{element}*", *["i64"] * (2 * rank))
     machine = Machine(fresh(LaunchProgram((Planned(plan),)), words), len(words))
     for numbers, fits in edge_cases(size, rank):
-        found = plan.map_values(numbers)
-        assert (found is not None) is fits, numbers
+        values = plan.map_values(numbers)
+        assert (values is not None) is fits, numbers
         assert machine(numbers) == ("fast" if fits else "slow"), numbers
-        if found is not None:
-            assert machine.launched[-1][2] == [expected_bytes(found[0], ELEMENT_TYPES)]
+        if values is not None:
+            assert machine.launched[-1][2] == [expected_bytes(values[0], ELEMENT_TYPES)]
 
 
 @pytest.mark.parametrize("guarded", [False, True])
@@ -275,40 +279,40 @@ def test_overlapping_memory_is_what_separations_find(seed):
 
 
 def test_a_map_is_encoded_once_for_its_words():
-    machine = Machine(fresh(LaunchProgram((Planned(PRODUCT),)), WORDS["product"][1]), 6)
-    numbers, taken = [4096, 8192, 16384, 304, 304, 704], []
+    machine = Machine(fresh(LaunchProgram((Planned(MATMUL),)), WORDS["product"][1]), 6)
+    numbers, encoded = [4096, 8192, 16384, 304, 304, 704], []
     for index, value in ((0, 4096), (0, 1 << 20), (0, 1 << 20), (2, 1 << 21), (3, 312), (5, 64)):
         numbers[index] = value
         before = machine.encoder.encoded
         assert machine(numbers) == "fast"
-        taken.append(machine.encoder.encoded - before)
-    assert taken == [3, 1, 0, 1, 2, 2]
+        encoded.append(machine.encoder.encoded - before)
+    assert encoded == [3, 1, 0, 1, 2, 2]
 
 
 def test_rows_of_the_table_are_replaced():
-    machine = Machine(fresh(LaunchProgram((Planned(PRODUCT),)), WORDS["product"][1]), 6)
+    machine = Machine(fresh(LaunchProgram((Planned(MATMUL),)), WORDS["product"][1]), 6)
     r = random.Random(1)
     addresses = [4096 * (1 + i) for i in range(4 * ROWS)]
     for _ in range(4000):
         numbers = [*r.sample(addresses, 3), 304, 304, 704]
         assert machine(numbers) == "fast"
-        found = PRODUCT.map_values(numbers)
-        assert machine.launched[-1][2] == [expected_bytes(m, ELEMENT_TYPES) for m in found]
+        values = MATMUL.map_values(numbers)
+        assert machine.launched[-1][2] == [expected_bytes(m, ELEMENT_TYPES) for m in values]
 
 
-def test_a_driver_that_refuses_is_asked_again():
-    machine = Machine(fresh(LaunchProgram((Planned(PRODUCT),)), WORDS["product"][1]), 6)
+def test_a_driver_that_refuses_is_called_once_more():
+    machine = Machine(fresh(LaunchProgram((Planned(MATMUL),)), WORDS["product"][1]), 6)
     numbers = [4096, 8192, 16384, 304, 304, 704]
     machine.encoder.fails = True
     assert [machine(numbers), machine(numbers)] == ["slow", "slow"] and not machine.launched
     machine.encoder.fails = False
     assert machine(numbers) == "fast"
-    wanted = [expected_bytes(m, ELEMENT_TYPES) for m in PRODUCT.map_values(numbers)]
-    assert machine.launched[-1][2] == wanted
+    expected = [expected_bytes(m, ELEMENT_TYPES) for m in MATMUL.map_values(numbers)]
+    assert machine.launched[-1][2] == expected
 
 
 def test_threads_have_the_maps_of_their_own_numbers():
-    machine = Machine(fresh(LaunchProgram((Planned(PRODUCT),)), WORDS["product"][1]), 6)
+    machine = Machine(fresh(LaunchProgram((Planned(MATMUL),)), WORDS["product"][1]), 6)
 
     def launches(seed):
         r = random.Random(seed)
@@ -321,20 +325,20 @@ def test_threads_have_the_maps_of_their_own_numbers():
     for thread in threads:
         thread.join()
     assert len(machine.launched) == 8 * 300
-    for _, slots, maps in machine.launched:
-        assert maps == [expected_bytes(m, ELEMENT_TYPES) for m in PRODUCT.map_values(slots)]
+    for _, words_passed, maps in machine.launched:
+        assert maps == [expected_bytes(m, ELEMENT_TYPES) for m in MATMUL.map_values(words_passed)]
 
 
-@for_each(("grid", "persistent", "blocks", "cluster", "found"), [
+@for_each(("grid", "persistent", "blocks", "cluster", "launched_grid"), [
         ((5, 3, 2), 1, 8, (1, 1, 1), (8, 1, 1)), ((5, 1, 1), 1, 8, (1, 1, 1), (5, 1, 1)),
         ((5, 1, 1), 2, 8, (2, 1, 1), (6, 1, 1)), ((70, 70, 70), 1, 66, (2, 1, 1), (132, 1, 1)),
     ])  # fmt: skip
-def test_blocks_that_work_for_many_instances(grid, persistent, blocks, cluster, found):
+def test_blocks_that_work_for_many_instances(grid, persistent, blocks, cluster, launched_grid):
     """They are passed the extents of the grid."""
     plan = HostPlan(4, (), (), (), persistent)
     machine = Machine(fresh(LaunchProgram((Planned(plan, blocks),), cluster), ("i32",)), 1)
     assert machine([7], grid) == "fast"
-    assert machine.launched[-1] == (found, [7, *grid], [])
+    assert machine.launched[-1] == (launched_grid, [7, *grid], [])
 
 
 def test_clusters_without_a_plan():

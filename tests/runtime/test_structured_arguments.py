@@ -71,8 +71,12 @@ def test_tuples_are_passed_by_items(machine):
         (x, (y, 16)), (x, (y, 1)), (TorchLike(4100), (y, 5)), (x, (TorchLike(4100), 5)),
         (x, (y, 5.0)), (x, (y, 1 << 40)), (x, Pair(y, 5)), Pair(x, (y, 5)),
     ):  # fmt: skip
-        found = repeated(machine, lambda other=other: add[1](other, z, BLOCK=16), 2)
-        assert found.handle != first.handle or isinstance(other, Pair) or Pair in map(type, other)
+        launch_record = repeated(machine, lambda other=other: add[1](other, z, BLOCK=16), 2)
+        assert (
+            launch_record.handle != first.handle
+            or isinstance(other, Pair)
+            or Pair in map(type, other)
+        )
     assert repeated(machine, lambda: add[1]((x, (y, 5)), z, BLOCK=16), 1).handle == first.handle
     with pytest.raises(LaunchError):
         add[1]((x, (TorchLike(4096, cuda=False), 5)), z, BLOCK=16)
@@ -91,7 +95,7 @@ def test_a_grid_that_is_a_function_is_given_tuples(machine):
     x, y, z = TorchLike(4096), TorchLike(8192), TorchLike(16384)
     for n in (5, 6, 7):
         add[lambda meta: (meta["several"][1][1],)]((x, (y, n)), z, BLOCK=16)
-    assert [found.grid for found in machine.launches] == [(5, 1, 1), (6, 1, 1), (7, 1, 1)]
+    assert [launch.grid for launch in machine.launches] == [(5, 1, 1), (6, 1, 1), (7, 1, 1)]
     assert machine.launches[-1].native
 
 
@@ -122,9 +126,9 @@ def test_descriptors_within_tuples(machine):
     def copy_first(several, z, n):
         tl.store(z + tl.arange(0, 16), tl.sum(several[0].load([n, 0]), 0) + several[1])
 
-    given = (TensorDescriptor.from_tensor(x, [16, 16]), 5.0)
-    found = repeated(machine, lambda: copy_first[1](given, z, 3))
-    assert found.words[:4] == (4096, 32, 48, 48)
+    arguments = (TensorDescriptor.from_tensor(x, [16, 16]), 5.0)
+    launch_record = repeated(machine, lambda: copy_first[1](arguments, z, 3))
+    assert launch_record.words[:4] == (4096, 32, 48, 48)
 
 
 def test_constants_are_equal_by_value(machine):
@@ -138,7 +142,7 @@ def test_constants_are_equal_by_value(machine):
         before = len(machine.launches)
         for _ in range(4):
             add[1]((x, (y, 5)), z, BLOCK=16, NAME=make())
-        assert all(found.native for found in machine.launches[before:])
+        assert all(launch.native for launch in machine.launches[before:])
     for one, other in (((1,), (True,)), ((1,), (1.0,)), (0.0, -0.0), ("a", "b"), ((1,), (1, 1))):
         repeated(machine, lambda one=one: add[1]((x, (y, 5)), z, BLOCK=16, NAME=one), 2)
         add[1]((x, (y, 5)), z, BLOCK=16, NAME=other)
@@ -149,7 +153,9 @@ def test_heuristics_take_the_way_of_the_kernel(machine):
     chosen = triton.heuristics({"BLOCK": lambda values: 16 if values["n"] > 10 else 32})(scale)
     for n in (5, 50, 7, 70, 9, 90):
         chosen[(2,)](TorchLike(), n)
-    assert [found.words for found in machine.launches] == [(4096, n) for n in (5, 50, 7, 70, 9, 90)]
+    assert [launch.words for launch in machine.launches] == [
+        (4096, n) for n in (5, 50, 7, 70, 9, 90)
+    ]
     assert len(machine.kernels) == 2 and machine.launches[-1].native
 
 
@@ -195,7 +201,7 @@ def divide(x, VALUES: tl.constexpr):
 
 
 @pytest.mark.parametrize("wrap", [lambda n: (n,), lambda n: ((n,)[0], 1)])
-def test_zeros_of_both_signs_are_compiled_apart(wrap):
+def test_zeros_of_both_signs_are_compiled_separately(wrap):
     plus, minus = (str(divide.warmup(TorchLike(), wrap(n), grid=1)) for n in (0.0, -0.0))
     assert plus != minus
 
@@ -211,7 +217,7 @@ def test_a_tuned_kernel_takes_the_way_of_the_kernel(machine):
         tuned[lambda meta: (meta["n"] // 10, meta["BLOCK"], meta["num_warps"])](TorchLike(), n)
         assert machine.launches[-1].words == (4096, n)
         assert machine.launches[-1].grid == (n // 10, 16 << (n == 60), 2)
-    assert [found.native for found in machine.launches[-4:]] == [True] * 4
+    assert [launch.native for launch in machine.launches[-4:]] == [True] * 4
     assert tuned.best_config is configs[1] and len(machine.kernels) == 2
 
 
@@ -228,7 +234,7 @@ def test_configurations_are_benched_by_launches_of_the_kernel(machine):
     tuned = triton.autotune(configs, key=["n"], do_bench=bench)(scale)
     tuned[(2,)](TorchLike(), 50)
     assert tuned.best_config is configs[1] and len(machine.kernels) == 2
-    assert [found.native for found in machine.launches].count(True) >= 5
+    assert [launch.native for launch in machine.launches].count(True) >= 5
 
 
 def test_arrays_that_are_seen_as_another_type(machine):
@@ -242,9 +248,9 @@ def test_arrays_that_are_seen_as_another_type(machine):
     for wrapped, same in (
         (triton.reinterpret(x, tl.float16), False), (x, False), (TorchLike(4096), True),
     ):  # fmt: skip
-        found = repeated(machine, lambda wrapped=wrapped: scale[1](wrapped, n, BLOCK=16), 2)
-        assert (found.handle == first.handle) is same
+        launch_record = repeated(machine, lambda wrapped=wrapped: scale[1](wrapped, n, BLOCK=16), 2)
+        assert (launch_record.handle == first.handle) is same
     tensor = triton.reinterpret(TorchLike(4096, "int32", (32, 48)), tl.float32)
     descriptor = TensorDescriptor(tensor, (32, 48), (48, 1), [16, 16])
-    found = repeated(machine, lambda: copy[1](descriptor, TorchLike(16384, shape=(16,)), 3))
-    assert found.words == (4096, 32, 48, 48, 16384, 3)
+    launch_record = repeated(machine, lambda: copy[1](descriptor, TorchLike(16384, shape=(16,)), 3))
+    assert launch_record.words == (4096, 32, 48, 48, 16384, 3)

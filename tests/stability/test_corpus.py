@@ -56,9 +56,9 @@ def test_the_corpus_holds_every_op_and_every_word_of_every_attribute() -> None:
     for name, op in stability.schema_of(HERE).items():
         for field in op["fields"]:
             for word in field.get("words", ()):
-                wanted = f"{field['name']} = {word}"
-                known = word == field["default"] or (name, word) in REFUSED
-                assert known or any(wanted in line for line in lines[name]), (name, wanted)
+                expected = f"{field['name']} = {word}"
+                is_default = word == field["default"] or (name, word) in REFUSED
+                assert is_default or any(expected in line for line in lines[name]), (name, expected)
 
 
 def test_the_corpus_is_small() -> None:
@@ -91,15 +91,15 @@ def test_a_text_that_prints_otherwise_is_detected(tmp_path: Path) -> None:
 
 def edited(*path: Any, value: Any = None, drop: bool = False) -> dict[str, Any]:
     """The schema of this release with something of it changed."""
-    found = json.loads(json.dumps(schema()))
-    at: Any = found
+    record = json.loads(json.dumps(schema()))
+    at: Any = record
     for key in path[:-1]:
         at = at[key]
     if drop:
         del at[path[-1]]
     else:
         at[path[-1]] = value
-    return found
+    return record
 
 
 OVERFLOW = ("add", "fields", 2)

@@ -85,9 +85,9 @@ def test_an_op_that_is_newer_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("later")
 def test_an_attribute_that_is_newer_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     with_field(Add, "overflow", monkeypatch, since=(1, 1))
-    (found,) = refused((1, 0))
-    assert found[:3] == ("TIR0401", 6, 3)
-    assert found[3].startswith("add with overflow = nsw needs tir 1.1")
+    (result,) = refused((1, 0))
+    assert result[:3] == ("TIR0401", 6, 3)
+    assert result[3].startswith("add with overflow = nsw needs tir 1.1")
     plain = TEXT.replace(" {overflow = nsw}", "")
     newer = parse(plain.replace("1.0", "1.2"))
     assert print_module(newer, (1, 0)) == plain
@@ -112,9 +112,9 @@ def test_a_value_that_is_newer_is_named(monkeypatch: pytest.MonkeyPatch) -> None
 @pytest.mark.usefixtures("later")
 def test_a_type_that_is_newer_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(tileir.versions.TYPES, "i32", (1, 1))
-    found = refused((1, 0))
-    assert [line for _, line, _, _ in found] == [3, 5, 6, 7]
-    assert found[1][3] == "load with type i32 needs tir 1.1; the module is tir 1.0"
+    result = refused((1, 0))
+    assert [line for _, line, _, _ in result] == [3, 5, 6, 7]
+    assert result[1][3] == "load with type i32 needs tir 1.1; the module is tir 1.0"
     assert {d.code for d in diagnose(parse(TEXT, verify=False))} == {"TIR0401"}
 
 
@@ -144,12 +144,12 @@ def test_a_newer_file_is_refused_by_what_is_new() -> None:
     ):
         with pytest.raises(ParseError) as caught:
             parse(NEWER.replace(dropped, "") if dropped else NEWER, "k.tir")
-        (found,) = caught.value.diagnostics
-        assert (found.code, caught.value.line, caught.value.column) == ("TIR0402", 1, 5)
-        assert "1.7" in found.message and words[0] in found.message
-        for word, note in zip(words, found.notes, strict=False):
+        (diagnostics,) = caught.value.diagnostics
+        assert (diagnostics.code, caught.value.line, caught.value.column) == ("TIR0402", 1, 5)
+        assert "1.7" in diagnostics.message and words[0] in diagnostics.message
+        for word, note in zip(words, diagnostics.notes, strict=False):
             assert word in note.message and note.location is not None
-    assert [n.location.line for n in found.notes if n.location] == [5, 6, 7]
+    assert [n.location.line for n in diagnostics.notes if n.location] == [5, 6, 7]
 
 
 @for_each("rest", ["", "\n", " extra\n", "\n(((\n", "\n" + "nonsense\n" * 300])

@@ -49,7 +49,7 @@ KERNELS: dict[str, Callable[[str], ProtocolCase]] = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", MATMULS)
-def test_what_is_left_out_of_a_product(name: str) -> None:
+def test_what_is_left_out_of_a_matmul(name: str) -> None:
     case = MATMULS[name](name)
     runner = Runner(case)
     for seed in range(3):
@@ -71,12 +71,12 @@ def test_in_any_order(name: str) -> None:
 def test_the_command(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--only", "prefetch-register-operands", "--schedules", "2", "--jobs", "2"]) == 0
     text = capsys.readouterr().out
-    found = re.fullmatch(
+    match = re.fullmatch(
         r"matmul prefetch-register-operands: right in 2 of 2 orders; "
         r"(\d+) of (\d+) removed ops detected, 0 redundant\n",
         text,
     )
-    assert found and found[1] == found[2] and int(found[1]) > 9
+    assert match and match[1] == match[2] and int(match[1]) > 9
 
 
 def test_what_is_not_needed_has_a_reason() -> None:

@@ -41,9 +41,9 @@ def test_a_campaign_goes_on_where_it_ended(tmp_path):
     first = read(file)["dce"]
     assert (first.programs, first.fired, first.open) == (30, 30, {})
     assert main(["dce", "text", *options, "--programs", "60", "--jobs", "2"]) == 0
-    again = read(file)
-    assert {name: total.programs for name, total in again.items()} == {"dce": 60, "text": 60}
-    assert 0 < again["text"].fired < 60
+    reread = read(file)
+    assert {name: total.programs for name, total in reread.items()} == {"dce": 60, "text": 60}
+    assert 0 < reread["text"].fired < 60
 
 
 def test_what_was_done_elsewhere_is_added_once(tmp_path):
@@ -56,8 +56,8 @@ def test_what_was_done_elsewhere_is_added_once(tmp_path):
     assert main(["add", str(out), "--file", str(file)]) == 0
     alone = {"fold": Total()}
     explore(alone, 3600, tmp_path, 40)
-    found = read(file)["fold"]
-    assert (found.programs, found.fired) == (40, alone["fold"].fired)
+    record = read(file)["fold"]
+    assert (record.programs, record.fired) == (40, alone["fold"].fired)
     with pytest.raises(SystemExit, match="from program 5, not from 40"):
         main(["add", str(out), "--file", str(file)])
     whole = tmp_path / "whole.json"
@@ -74,13 +74,13 @@ def test_a_failure_that_was_closed_elsewhere_is_closed_here(tmp_path):
     assert list(read(file)["fold"].open) == ["2"]
     assert read(out)["fold"].closed == ["2"]
     assert main(["add", str(out), "--file", str(file)]) == 0
-    found = read(file)["fold"]
-    assert (found.programs, found.open, found.closed) == (8, {}, [])
+    record = read(file)["fold"]
+    assert (record.programs, record.open, record.closed) == (8, {}, [])
 
 
 def test_totals_are_of_passes_that_there_are():
-    known = {*targets(), *GPU}
-    assert sorted(read(Path(__file__).parents[2] / "docs" / "campaigns.json").keys() - known) == []
+    facts = {*targets(), *GPU}
+    assert sorted(read(Path(__file__).parents[2] / "docs" / "campaigns.json").keys() - facts) == []
 
 
 def counted(name, first, count, failures):
@@ -169,7 +169,7 @@ def seeds_are_read(name, first, count, failures):
     return Total(count, count * well_formed.cache_info().currsize, first=first)
 
 
-def test_processes_do_not_read_the_texts_again(tmp_path, monkeypatch):
+def test_processes_do_not_reread_the_texts(tmp_path, monkeypatch):
     monkeypatch.setattr(explorer, "run", seeds_are_read)
     totals = {"text": Total()}
     well_formed.cache_clear()
@@ -197,8 +197,8 @@ def test_runs_that_are_done_out_of_order_count_in_order(tmp_path, monkeypatch):
 def test_a_program_that_never_ends_fails(tmp_path, monkeypatch):
     monkeypatch.setattr(explorer, "_TIME_LIMIT", 1)
     monkeypatch.setattr(explorer, "check", lambda _: time.sleep(30))
-    found = explorer.run("dce", 0, 1, tmp_path)
-    assert found.open == {"0": "TimeoutError: over 1 s"}
+    record = explorer.run("dce", 0, 1, tmp_path)
+    assert record.open == {"0": "TimeoutError: over 1 s"}
 
 
 def dies_at_30(test_case):
@@ -220,16 +220,16 @@ def test_a_program_that_ends_its_process_is_named(tmp_path, monkeypatch):
 
 
 def test_a_target_has_its_share_of_the_time(tmp_path, monkeypatch):
-    given = []
+    names = []
 
     def slow_or_fast(name, first, count, failures):
-        given.append(name)
+        names.append(name)
         return Total(count, seconds=3.0 if name == "simt" else 1.0, first=first)
 
     monkeypatch.setattr(explorer, "run", slow_or_fast)
     monkeypatch.setattr(explorer, "_neediest", limited(explorer._neediest, 188))
     explore({"simt": Total(20000), "dce": Total(), "text": Total()}, 300, tmp_path)
-    assert [given.count(name) for name in ("simt", "dce", "text")] == [2, 6, 180]
+    assert [names.count(name) for name in ("simt", "dce", "text")] == [2, 6, 180]
 
 
 def limited(function, count):
@@ -279,16 +279,16 @@ def test_a_pass_whose_second_run_does_otherwise_is_found(monkeypatch, numbers, f
 
 def test_shrinking_keeps_what_fails():
     statements = [(n, 5, 6, 7) for n in range(40)]
-    fails = lambda made: {s[0] for s in made} >= {3, 17}  # noqa: E731
+    fails = lambda results: {s[0] for s in results} >= {3, 17}  # noqa: E731
     assert shrink(statements, fails) == [(3, 0, 0, 0), (17, 0, 0, 0)]
 
 
 def test_undefined_lanes_may_become_anything_and_no_others():
-    wanted = RunResult({"o": np.int32([1, 2, 3])}, {"o": np.bool_([0, 1, 0])})
-    assert violation(RunResult({"o": np.int32([1, 9, 3])}), wanted) is None
-    assert violation(RunResult({"o": np.int32([1, 2, 4])}), wanted).startswith("o[2]")
+    expected = RunResult({"o": np.int32([1, 2, 3])}, {"o": np.bool_([0, 1, 0])})
+    assert violation(RunResult({"o": np.int32([1, 9, 3])}), expected) is None
+    assert violation(RunResult({"o": np.int32([1, 2, 4])}), expected).startswith("o[2]")
     lost = RunResult({"o": np.int32([1, 2, 3])}, {"o": np.bool_([0, 1, 1])})
-    assert violation(lost, wanted).startswith("o[2] is undefined")
+    assert violation(lost, expected).startswith("o[2] is undefined")
 
 
 @pytest.mark.parametrize("name", names()[::7])

@@ -65,7 +65,7 @@ def test_every_op_that_takes_a_predicate_has_one() -> None:
 
 
 @pytest.mark.slow
-def test_every_promise_meets_every_access() -> None:
+def test_every_promise_is_tried_with_every_access() -> None:
     usual = ("noalias", "aligned(0)", "aligned(2)", "aligned(4)", "aligned(16)")
     expected = {(op, word) for op in (*READS, *WRITES, *UPDATES) for word in usual}
     expected |= {(op, "readonly") for op in READS} | {(op, "writeonly") for op in WRITES}
@@ -74,14 +74,14 @@ def test_every_promise_meets_every_access() -> None:
 
 def test_a_number_is_promised_to_be_a_multiple() -> None:
     number, promise = names().index("number"), names().index("promise")
-    found = set()
+    multiples = set()
     for digit in range(4):
         program = decode([(number, 0, 0, 0), (promise, 0, digit, 0)])
         (parameter,) = [p for p in program.module.kernel().parameters if p.name == "n"]
         assert program.numbers["n"] % parameter.attributes.multiple_of == 0
-        found.add(parameter.attributes.multiple_of)
+        multiples.add(parameter.attributes.multiple_of)
         run(program)
-    assert len(found) == 4
+    assert len(multiples) == 4
 
 
 @pytest.mark.sampled(8)
@@ -90,14 +90,14 @@ def test_a_number_is_promised_to_be_a_multiple() -> None:
 def test_a_statement_under_a_predicate_is_legal_and_keeps_its_meaning(
     name: str, kinds: int
 ) -> None:
-    known, guarded = names(), names().index("guarded")
+    all_names, guarded = names(), names().index("guarded")
     for kind in range(kinds):
         digits = [(3 * kind + 7 * n + len(name)) % DIGITS for n in range(7)]
-        made = [
-            (known.index("corners"), *digits[:3]), (guarded, kind, *digits[3:5]),
-            (known.index(name), *digits[4:]), (known.index("close"), 0, 0, 0),
+        genes = [
+            (all_names.index("corners"), *digits[:3]), (guarded, kind, *digits[3:5]),
+            (all_names.index(name), *digits[4:]), (all_names.index("close"), 0, 0, 0),
         ]  # fmt: skip
-        program = decode(made)
+        program = decode(genes)
         assert verify(program.module) == ()
         changed = optimise(program.module, "lower-predicates").module
         assert difference(run(program.with_module(changed)), run(program)) is None

@@ -54,9 +54,9 @@ def test_what_the_time_is_too_short_for_is_left(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_a_program_that_never_ends_costs_itself(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(isolated, "LONGEST", 20.0)
-    found = isolated.explore("gpu", range(158, 163), 1, float("inf"))
-    assert found[160] == isolated.Answer(None, "over 20 s")
-    assert [found[n].digest for n in (158, 159, 161, 162)] == ["8", "9", "1", "2"]
+    outcome = isolated.explore("gpu", range(158, 163), 1, float("inf"))
+    assert outcome[160] == isolated.Answer(None, "over 20 s")
+    assert [outcome[n].digest for n in (158, 159, 161, 162)] == ["8", "9", "1", "2"]
 
 
 def test_digests_are_of_bits_and_of_no_nan() -> None:

@@ -28,15 +28,15 @@ def weakened() -> list[Any]:
     cases: list[Any] = []
     for name in sorted(TESTS.keys() - SILENT):
         text = (litmus.FOLDER / f"{name}.tir").read_text()
-        for number, found in enumerate(ORDERS.finditer(text)):
-            fence = "fence" in found.group()
+        for number, match in enumerate(ORDERS.finditer(text)):
+            fence = "fence" in match.group()
             relaxed = "" if fence else "sem = relaxed"
-            narrow = found.group().replace("}", ", scope = cta}") if fence else (
-                found.group().split(",")[0] + ", scope = cta"
+            narrow = match.group().replace("}", ", scope = cta}") if fence else (
+                match.group().split(",")[0] + ", scope = cta"
             )  # fmt: skip
             for how, word in (("relaxed", relaxed), ("of a block", narrow)):
-                made = text[: found.start()] + word + text[found.end() :]
-                cases.append(pytest.param(name, made, id=f"{name}-{number}-{how}"))
+                weaker_text = text[: match.start()] + word + text[match.end() :]
+                cases.append(pytest.param(name, weaker_text, id=f"{name}-{number}-{how}"))
     return cases
 
 
@@ -45,9 +45,9 @@ def weakened() -> list[Any]:
 @pytest.mark.parametrize("name", TESTS)
 def test_outcomes_are_allowed_and_nothing_races(name: str, seed: int) -> None:
     test = TESTS[name]
-    found = litmus.run(test, executor("interpreter"), 2, 3, seed=seed)
-    assert found.total() == 6
-    assert all(map(test.is_allowed, found))
+    outcome = litmus.run(test, executor("interpreter"), 2, 3, seed=seed)
+    assert outcome.total() == 6
+    assert all(map(test.is_allowed, outcome))
 
 
 @pytest.mark.sampled(1)
@@ -55,16 +55,16 @@ def test_outcomes_are_allowed_and_nothing_races(name: str, seed: int) -> None:
 @pytest.mark.parametrize("name", TESTS)
 def test_outcomes_are_allowed_and_nothing_races_by_threads(name: str, seed: int) -> None:
     test = TESTS[name]
-    found = litmus.run(test, executor("simt"), 1, 2, seed=seed)
-    assert all(map(test.is_allowed, found))
+    outcome = litmus.run(test, executor("simt"), 1, 2, seed=seed)
+    assert all(map(test.is_allowed, outcome))
 
 
-def races(name: str, text: str, machine: str, rounds: int) -> TileirError | None:
+def races(name: str, text: str, machine: str, repetitions: int) -> TileirError | None:
     """The race that is found in `text` with some seed."""
     test = litmus.Litmus.of(parse(text, name), name)
     for seed in range(8):
         try:
-            litmus.run(test, executor(machine), 1, rounds, seed=seed)
+            litmus.run(test, executor(machine), 1, repetitions, seed=seed)
         except TileirError as error:
             return error
     return None
@@ -86,11 +86,11 @@ def test_less_order_is_a_race_by_threads(name: str, text: str) -> None:
     assert error.location is not None
 
 
-def test_sums_under_locks() -> None:
+def test_additions_under_locks() -> None:
     assert litmus.locked_accumulation(executor("interpreter"), 1) == (1, 0)
 
 
-def test_sums_under_a_lock_that_is_released_relaxed_are_a_race() -> None:
+def test_additions_under_a_lock_that_is_released_relaxed_are_a_race() -> None:
     path = litmus.FOLDER / "locks" / "layer_norm_backward.tir"
     text = path.read_text().replace("%lock, 0 {op = xchg}", "%lock, 0 {op = xchg, sem = relaxed}")
     for machine, code in (("interpreter", "TIR0517"), ("simt", "TIR0721")):
@@ -159,7 +159,7 @@ def test_an_outcome_without_a_name_is_an_error(monkeypatch: Any) -> None:
     assert main(["--on", "interpreter", "--runs", "4", "--only", "mp"]) == 1
 
 
-def test_wrong_sums_are_an_error(monkeypatch: Any) -> None:
+def test_wrong_totals_are_an_error(monkeypatch: Any) -> None:
     monkeypatch.setattr(litmus, "locked_accumulation", lambda *a, **o: (4, 1))
     assert main(["--on", "interpreter", "--only", "locks"]) == 1
 
@@ -177,7 +177,7 @@ def test_a_race_is_an_error(monkeypatch: Any, capsys: Any) -> None:
     [(["--only", "nope"], "no test nope"), (["--on", "nope"], "no executor nope"),
      (["--on", "interpreter", "--runs", "0"], "positive")],
 )  # fmt: skip
-def test_what_cannot_run_is_said(command: list[str], message: str, capsys: Any) -> None:
+def test_what_cannot_run_is_reported(command: list[str], message: str, capsys: Any) -> None:
     assert main(["--on", "interpreter", *command]) == 2
     assert message in capsys.readouterr().err
 

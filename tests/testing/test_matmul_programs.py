@@ -1,4 +1,4 @@
-"""Generated products mean one thing in any order of sums, and no two instances write one place."""
+"""Generated matmuls give one result in any order of additions; no two instances write one place."""
 
 import numpy as np
 import pytest
@@ -8,19 +8,19 @@ from tileir.testing.matmul_programs.features import Features, draw
 from tileir.testing.matmul_programs.kernels import program
 
 HALVES, SQUARES, ROWS = ("element", (5, 0, 0)), ("epilogue", (0, 4, 0)), ("tile", (3, 0, 0))
-ACROSS, DOWN = (3, 0, 0), (7, 0, 0)
+ALONG_M, ALONG_N = (3, 0, 0), (7, 0, 0)
 
 
-@pytest.mark.parametrize("output", [ACROSS, DOWN])
+@pytest.mark.parametrize("output", [ALONG_M, ALONG_N])
 @pytest.mark.parametrize("family", range(6))
-def test_sums_of_halves_are_exact(family, output):
+def test_dots_of_halves_are_exact(family, output):
     """Whole numbers up to 2048 are; their squares, summed over all rows, would be more."""
     features = Features(
         dict([HALVES, SQUARES, ROWS, ("output", output), ("family", (family, 0, 0))])
     )
-    found = interpreter()(program(features), 0).outputs["more"].astype(np.float64)
-    assert 4 < np.abs(found).max() <= 2048
-    assert (found == np.round(found)).all()
+    actual = interpreter()(program(features), 0).outputs["more"].astype(np.float64)
+    assert 4 < np.abs(actual).max() <= 2048
+    assert (actual == np.round(actual)).all()
 
 
 @pytest.mark.sampled(4)
@@ -30,10 +30,10 @@ def test_instances_share_what_they_write(family, choice):
     """Chains write all columns, tiles two of them: the interpreter would find a race."""
     for shape in range(6):
         features = Features({"family": (family, choice, 0), "shape": (shape, shape, shape)})
-        made = program(features)
-        found = interpreter()(made, 0).outputs["z"]
-        m, n = (made.numbers[x] for x in "mn")
-        assert np.count_nonzero(found) > m * n // 8 or not made.numbers["k"]
+        cpu_program = program(features)
+        actual = interpreter()(cpu_program, 0).outputs["z"]
+        m, n = (cpu_program.numbers[x] for x in "mn")
+        assert np.count_nonzero(actual) > m * n // 8 or not cpu_program.numbers["k"]
 
 
 @pytest.mark.sampled(1)

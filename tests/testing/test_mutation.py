@@ -166,20 +166,20 @@ def test_tests_that_do_not_reach_a_change_are_not_run(tmp_path: Path) -> None:
     )
     far.write_text("import tileir.testing.shrinking\ndef test():\n    assert False\n")
     cache, names = tmp_path / "reach.json", [str(far), str(near)]
-    known = reach(ROOT, names, 1, cache)
-    assert [known[name].passed for name in names] == [False, True]
-    assert reach(ROOT, names, 1, cache) == known
+    suites = reach(ROOT, names, 1, cache)
+    assert [suites[name].passed for name in names] == [False, True]
+    assert reach(ROOT, names, 1, cache) == suites
     file = "testing/shrinking.py"
     source = (ROOT / file).read_text()
     inside = Change(file, source.split("def shrink(")[0].count("\n") + 12, "", source, "")
     on_import = Change(file, 1, "", source, "")
-    assert [s.tests for s in suites_for(inside, names, known)] == [str(near)]
-    assert [s.tests for s in suites_for(on_import, names, known)] == [str(near)]
+    assert [s.tests for s in suites_for(inside, names, suites)] == [str(near)]
+    assert [s.tests for s in suites_for(on_import, names, suites)] == [str(near)]
     cache.write_text(cache.read_text()[:-30])  # cut off
-    assert reach(ROOT, names, 1, cache, ends=0.0) == {names[0]: known[names[0]]}
-    assert reach(ROOT, names, 1, cache).keys() == known.keys()
+    assert reach(ROOT, names, 1, cache, ends=0.0) == {names[0]: suites[names[0]]}
+    assert reach(ROOT, names, 1, cache).keys() == suites.keys()
     other = Change("tileir/linker.py", 1, "", (ROOT / "tileir/linker.py").read_text(), "")
-    assert suites_for(other, names, known) == []
+    assert suites_for(other, names, suites) == []
 
 
 def test_results_from_elsewhere_are_taken_over(tmp_path: Path) -> None:
@@ -212,9 +212,9 @@ def test_tests_of_that_name_come_first() -> None:
         "tests/examples/test_examples.py": 4.0,
     }
     calls = frozenset({(change.module, 0)})
-    known = {path: Suite(path, True, s, calls) for path, s in seconds.items()}
+    suites = {path: Suite(path, True, s, calls) for path, s in seconds.items()}
     paths = list(seconds)
-    order = [paths.index(s.tests) for s in suites_for(change, paths, known)]
+    order = [paths.index(s.tests) for s in suites_for(change, paths, suites)]
     assert order == [1, 3, 2, 0]
 
 

@@ -11,7 +11,7 @@ from tileir.testing.checking import RANDOM, SIMT
 from tileir.testing.matmul_programs.checking import COPIES, MATMUL_PASSES, SIMT as ROLES
 from tileir.textual import print_module
 
-PASSES = tuple(found.name for found in all_passes())
+PASSES = tuple(each_pass.name for each_pass in all_passes())
 PROGRAMS, PIPELINES, THREADS = 50, 100, 100
 BATCH = 10
 FIRST = 1_000_000

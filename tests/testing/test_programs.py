@@ -60,16 +60,16 @@ def test_arguments_of_a_seed_are_the_same():
 @settings(max_examples=60)
 @given(programs(), st.integers(0, 3))
 def test_programs_have_a_meaning(program, seed):
-    """No undefined lane is stored, nothing is out of bounds, no two instances meet."""
+    """No undefined lane is stored, nothing is out of bounds, no two instances conflict."""
     first, second = run(program, seed), run(program, seed)
     assert difference(first, second) is None
 
 
 def test_a_difference_names_buffer_and_element():
-    wanted = {"o": np.float32([0.0, 1.0, np.nan])}
-    assert difference({"o": np.float32([0.0, 1.0, np.nan])}, wanted) is None
-    assert difference({"o": np.float32([-0.0, 1.0, np.nan])}, wanted).startswith("o[0]")
-    assert difference({"o": np.float32([0.0, 1.0, 2.0])}, wanted).startswith("o[2]")
+    expected = {"o": np.float32([0.0, 1.0, np.nan])}
+    assert difference({"o": np.float32([0.0, 1.0, np.nan])}, expected) is None
+    assert difference({"o": np.float32([-0.0, 1.0, np.nan])}, expected).startswith("o[0]")
+    assert difference({"o": np.float32([0.0, 1.0, 2.0])}, expected).startswith("o[2]")
 
 
 def test_a_statement_that_there_is_not_is_named() -> None:

@@ -17,9 +17,9 @@ def test_generated_modules_round_trip(batch):
     for seed in range(batch * BATCH, (batch + 1) * BATCH):
         module = sample(seed).module
         text = print_module(module)
-        again = parse(text)
-        assert structurally_equal(module, again), seed
-        assert print_module(again) == text, seed
+        reparsed = parse(text)
+        assert structurally_equal(module, reparsed), seed
+        assert print_module(reparsed) == text, seed
 
 
 def test_equality_sees_ops_operands_and_attributes():

@@ -31,8 +31,8 @@ def test_several_errors_in_one_run() -> None:
     text = body("%x = ad i32 %n, 1", "%y = add i32 %x, 1", "%z = add i32 %gone, 1", "%x = add i8 1")
     with pytest.raises(ParseError) as caught:
         parse(text)
-    found = [(d.code, d.location.line) for d in caught.value.diagnostics if d.location]
-    assert found == [("TIR0003", 5), ("TIR0005", 7), ("TIR0012", 8)]
+    results = [(d.code, d.location.line) for d in caught.value.diagnostics if d.location]
+    assert results == [("TIR0003", 5), ("TIR0005", 7), ("TIR0012", 8)]
 
 
 @pytest.mark.parametrize("wrong", ["\u200b", "\x0c", "\xa0", "\ufeff"])
@@ -53,8 +53,8 @@ def test_after_an_error_reading_goes_on_at_the_next_line_that_begins_something()
     text = "\n".join(["tir 1.0", *wrong, "", "global i33 @x", "  i32", "declare i33 @y", "\t("])
     with pytest.raises(ParseError) as caught:
         parse(text)
-    found = [(d.code, d.location.line) for d in caught.value.diagnostics if d.location]
-    assert found == [("TIR0001", 2), ("TIR0004", 10), ("TIR0004", 12)]
+    results = [(d.code, d.location.line) for d in caught.value.diagnostics if d.location]
+    assert results == [("TIR0001", 2), ("TIR0004", 10), ("TIR0004", 12)]
 
 
 def test_a_second_definition_points_at_the_first() -> None:

@@ -22,15 +22,15 @@ def bits_of(kind: Scalar) -> list[int]:
         return list(range(every))
     choose = random.Random(kind.bits)
     powers = (sign * 2.0**n for n in range(-1074, 1024) for sign in (1, -1))
-    found: set[int] = set()
+    patterns: set[int] = set()
     for power in powers:
         bits = encode(kind, power)
         if decode(kind, bits) == power:
-            found |= {bits, bits - 1, bits + 1}
+            patterns |= {bits, bits - 1, bits + 1}
     subnormal = [choose.randrange(1 << choose.randint(1, kind.bits - 4)) for _ in range(400)]
-    found |= {*subnormal, *(every // 2 + n for n in subnormal)}
-    found |= {choose.randrange(every) for _ in range(2000)}
-    return sorted(n % every for n in found)
+    patterns |= {*subnormal, *(every // 2 + n for n in subnormal)}
+    patterns |= {choose.randrange(every) for _ in range(2000)}
+    return sorted(n % every for n in patterns)
 
 
 def digits(text: str) -> int:

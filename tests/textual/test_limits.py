@@ -35,7 +35,7 @@ def repeated(dimension: str) -> str:
         ("TIR0701", repeated("1"), repeated("2")),
         ("TIR0002", "tir 000001.000000\n", "tir 0000001.0\n"),
     ])  # fmt: skip
-def test_the_bound_is_where_it_is_said(code: str, right: str, wrong: str) -> None:
+def test_the_bound_is_where_it_is_stated(code: str, right: str, wrong: str) -> None:
     parse(right)
     with pytest.raises(ParseError) as caught:
         parse(wrong)

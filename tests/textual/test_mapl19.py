@@ -26,13 +26,13 @@ def canonical(*lines: str, results: str = "void") -> str:
     return f"tir 1.0\ndefine {results} @f({TYPES}) {{\nentry:\n{inside}}}\n"
 
 
-def same(text: str, wanted: str) -> None:
+def same(text: str, expected: str) -> None:
     read = parse(text, dialect="mapl19")
-    assert structurally_equal(read, parse(wanted)), print_module(read)
+    assert structurally_equal(read, parse(expected)), print_module(read)
 
 
 @for_each(
-    ("lines", "wanted"),
+    ("lines", "expected"),
     [
         # types that follow
         ("%x = add %n, 1", "%x = add i32 %n, 1"),
@@ -110,8 +110,8 @@ def same(text: str, wanted: str) -> None:
         ("ret void", ""),
     ],
 )
-def test_lines(lines: str, wanted: str) -> None:
-    same(paper(lines), canonical(*filter(None, [wanted]), "ret"))
+def test_lines(lines: str, expected: str) -> None:
+    same(paper(lines), canonical(*filter(None, [expected]), "ret"))
 
 
 @pytest.mark.parametrize(
@@ -199,11 +199,11 @@ def test_calls_declare_what_they_call() -> None:
   ret %b
 }
 """
-    wanted = CALLS.replace("@g, %n", "@g, %a")
+    expected = CALLS.replace("@g, %n", "@g, %a")
     read = parse(text, dialect="mapl19")
     assert structurally_equal(
         read.evolve(functions=dict(sorted(read.functions.items()))),
-        (m := parse(wanted)).evolve(functions=dict(sorted(m.functions.items()))),
+        (m := parse(expected)).evolve(functions=dict(sorted(m.functions.items()))),
     ), print_module(read)
 
 

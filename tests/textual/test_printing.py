@@ -54,8 +54,8 @@ class Scaled(Op):
 
 def test_zeros_of_both_signs_are_attributes(own_ops: None) -> None:
     """They are equal, and are written apart."""
-    made = ("0.0", "-0.0", "2.5", "0.0", "nan", "-0.0")
-    lines = "".join(f"  %x{i} = tests.scaled f32 %a {{by = {x}}}\n" for i, x in enumerate(made))
+    literals = ("0.0", "-0.0", "2.5", "0.0", "nan", "-0.0")
+    lines = "".join(f"  %x{i} = tests.scaled f32 %a {{by = {x}}}\n" for i, x in enumerate(literals))
     text = f"tir 1.0\n\ndefine void @f(f32 %a) {{\nentry:\n{lines}  ret\n}}\n"
     assert print_module(parse(text, verify=False)) == text
     plain = text.replace(" {by = 0.0}", "")
@@ -96,8 +96,8 @@ def test_operands_that_may_be_left_out(mnemonic: str, operands: str, own_ops: No
     )
     module = parse(text, verify=False)
     assert print_module(module) == text
-    given = [v.name for v in module.functions["f"].entry.ops[0].inputs]
-    assert given == [name[1:] for name in operands.split(", ") if name != "none"]
+    names = [v.name for v in module.functions["f"].entry.ops[0].inputs]
+    assert names == [name[1:] for name in operands.split(", ") if name != "none"]
 
 
 STAGED = """\

@@ -91,5 +91,5 @@ def test_reading_calls_few_functions(shape: str) -> None:
     most, line, around = SHAPES[shape]
     parse(text_of(1 << 10, line, around))  # what is imported and remembered
     text = text_of(SIZE, line, around)
-    taken = calls(text) / (len(text) / 1024)
-    assert 0 < taken < most, f"{taken:.0f} calls per KiB"
+    calls_per_kib = calls(text) / (len(text) / 1024)
+    assert 0 < calls_per_kib < most, f"{calls_per_kib:.0f} calls per KiB"

@@ -73,11 +73,11 @@ exit:
 
 @pytest.mark.sampled(28)
 @pytest.mark.parametrize("path", FILES, ids=lambda p: p.name)
-def test_files_are_stable_after_one_round(path: Path) -> None:
+def test_files_are_stable_after_one_round_trip(path: Path) -> None:
     once = print_module(parse(path.read_text(), str(path)))
-    again = parse(once)
-    assert print_module(again) == once
-    assert structurally_equal(again, parse(path.read_text()))
+    reparsed = parse(once)
+    assert print_module(reparsed) == once
+    assert structurally_equal(reparsed, parse(path.read_text()))
 
 
 def test_the_canonical_text_is_reprinted_byte_for_byte() -> None:

@@ -213,28 +213,28 @@ the whole grammar."""
 
 def left_over(text: str, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Ops and phis of `text` that the short cut might take and does not."""
-    found: list[str] = []
+    left: list[str] = []
     whole = {"read": FastReader.read, "phi": FastReader.phi}
 
     def read(reader: FastReader, match: re.Match[str], *rest: Any) -> Any:
-        made = whole["read"](reader, match, *rest)
-        return made or (found.append(match[0].strip()) if match[4] != "phi" else None)
+        statement = whole["read"](reader, match, *rest)
+        return statement or (left.append(match[0].strip()) if match[4] != "phi" else None)
 
     def phi(reader: FastReader, match: re.Match[str], *rest: Any) -> Any:
-        return whole["phi"](reader, match, *rest) or found.append(match[0].strip())
+        return whole["phi"](reader, match, *rest) or left.append(match[0].strip())
 
     with monkeypatch.context() as patch:
         patch.setattr(FastReader, "read", read)
         patch.setattr(FastReader, "phi", phi)
         parse(text, verify=False)
-    return found
+    return left
 
 
 @pytest.mark.parametrize("line", [li for li in LINES if isinstance(outcome(around(li)), Module)])
 def test_what_the_printer_writes_takes_it(line: str, monkeypatch: pytest.MonkeyPatch) -> None:
     printed = line in print_module(parse(around(line), verify=False))
-    taken = printed and not UNUSUAL.match(line)
-    assert not taken or not left_over(around(line), monkeypatch)
+    matched = printed and not UNUSUAL.match(line)
+    assert not matched or not left_over(around(line), monkeypatch)
 
 
 NAMESAKES = """\
@@ -260,7 +260,7 @@ aa:
 """
 
 
-def test_values_whose_names_end_alike_are_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_values_whose_names_end_alike_are_distinguished(monkeypatch: pytest.MonkeyPatch) -> None:
     alike(NAMESAKES, monkeypatch)
     assert print_module(parse(NAMESAKES)) == NAMESAKES
     assert left_over(NAMESAKES, monkeypatch) == []
@@ -299,8 +299,8 @@ def test_phis(phis: str, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_most_lines_take_it() -> None:
     lines = [line for text in TEXTS for line in text.split("\n") if line.startswith("  %")]
-    taken = [LINE.match(line + "\n") is not None for line in lines]
-    assert sum(taken) >= 0.9 * len(taken) > 100
+    matched = [LINE.match(line + "\n") is not None for line in lines]
+    assert sum(matched) >= 0.9 * len(matched) > 100
 
 
 HEADERS = """

@@ -27,9 +27,9 @@ themselves."""
 @pytest.mark.parametrize("warps", [1, 4])
 @pytest.mark.parametrize("path", FILES, ids=lambda p: p.stem)
 def test_of_files(path, warps):
-    found = of_file(str(path), warps)
-    assert not found.survivors
-    assert found.detected >= found.removed - REDUNDANT.get(path.stem, 0)
+    result = of_file(str(path), warps)
+    assert not result.survivors
+    assert result.detected >= result.removed - REDUNDANT.get(path.stem, 0)
 
 
 @pytest.mark.slow
@@ -65,8 +65,8 @@ entry:
 
 def test_through_global_memory():
     arguments = {name: np.zeros(256, np.int32) for name in "xy"}
-    found = survey(textual.parse(EXCHANGE), None, (1,), [arguments], 4)
-    assert (found.removed, found.detected) == (1, 1)
+    report = survey(textual.parse(EXCHANGE), None, (1,), [arguments], 4)
+    assert (report.removed, report.detected) == (1, 1)
 
 
 COUNTED = """tir 1.0
@@ -94,8 +94,8 @@ end:
 def test_other_data_show_what_these_do_not():
     """No value falls into a bin, so no addition is made; others would."""
     arguments = {"x": np.full(64, 100, np.int32), "y": np.zeros(8, np.int32), "c": True}
-    found = survey(textual.parse(COUNTED), None, (1,), [arguments], 4)
-    assert (found.removed, found.detected) == (2, 2)
+    report = survey(textual.parse(COUNTED), None, (1,), [arguments], 4)
+    assert (report.removed, report.detected) == (2, 2)
 
 
 ON_DATA = """tir 1.0
@@ -119,17 +119,17 @@ def test_what_depends_on_memory_is_not_proven_by_one_run():
     """Every thread finds its own number in memory, so that it conflicts with none. Other numbers
     may be there. Where the number comes from an argument, memory has no say."""
     arguments = {"x": np.zeros(256, np.int32), "y": np.arange(256, dtype=np.int32), "step": 1}
-    found = survey(textual.parse(ON_DATA), None, (1,), [arguments], 8)
-    assert (found.removed, found.detected, len(found.survivors)) == (1, 0, 1)
+    report = survey(textual.parse(ON_DATA), None, (1,), [arguments], 8)
+    assert (report.removed, report.detected, len(report.survivors)) == (1, 0, 1)
     computed = ON_DATA.replace(
         "%at = load i32<256> %p",
         """%n = splat i32<256> %step
   %at = mul i32<256> %i, %n""",
     )
-    found = survey(textual.parse(computed), None, (1,), [arguments], 8)
-    assert (found.removed, found.detected, len(found.redundant)) == (1, 0, 1)
-    found = survey(textual.parse(computed), None, (1,), [{**arguments, "step": 0}], 8)
-    assert (found.removed, found.detected) == (1, 1)
+    report = survey(textual.parse(computed), None, (1,), [arguments], 8)
+    assert (report.removed, report.detected, len(report.redundant)) == (1, 0, 1)
+    report = survey(textual.parse(computed), None, (1,), [{**arguments, "step": 0}], 8)
+    assert (report.removed, report.detected) == (1, 1)
 
 
 @pytest.mark.slow

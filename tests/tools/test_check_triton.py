@@ -24,7 +24,7 @@ def command(lines=(), status=0):
     return ["check-triton", "--", sys.executable, "-c", code]
 
 
-def test_findings_are_said_at_their_lines(capsys):
+def test_findings_are_reported_at_their_lines(capsys):
     assert main(command([{"checked": "k"}, LINE, {**LINE, "test": "t.py::test_b"}])) == 1
     assert capsys.readouterr().out.splitlines() == [
         "user.py:4:9: error[TIR0517]: race on x",
@@ -59,22 +59,22 @@ def test_each_command_has_a_cache_of_its_own(capfd, monkeypatch, tmp_path):
 def test_findings_are_written_as_json(tmp_path):
     words = command([LINE])
     assert main([words[0], "--json", str(tmp_path / "found.json"), *words[1:]]) == 1
-    (found,) = json.loads((tmp_path / "found.json").read_text())
-    assert (found["place"], found["times"]) == ("user.py:4:9", 1)
+    (record,) = json.loads((tmp_path / "found.json").read_text())
+    assert (record["place"], record["times"]) == ("user.py:4:9", 1)
 
 
 def test_findings_at_other_lines_and_of_other_codes_are_others():
     lines = [LINE, {**LINE, "line": 5}, {**LINE, "code": "TIR0501"}, {**LINE, "file": None}]
-    found = group_findings(lines)
-    assert [f.times for f in found] == [1, 1, 1, 1]
-    assert "check-triton: 4 findings" in findings_text(found, 1)
+    findings = group_findings(lines)
+    assert [f.times for f in findings] == [1, 1, 1, 1]
+    assert "check-triton: 4 findings" in findings_text(findings, 1)
 
 
 @pytest.mark.parametrize("change", [
     {"file": "other.py"}, {"line": 5}, {"column": 1}, {"code": "TIR0501"},
     {"file": None, "kernel": "k"}, {"file": None, "kernel": "other"},
 ])  # fmt: skip
-def test_findings_are_apart_by_place_and_code_and_without_a_place_by_kernel(change):
+def test_findings_are_distinguished_by_place_and_code_and_without_a_place_by_kernel(change):
     """Whatever else is the same; those of one place are one, whatever the kernel."""
     other = {**LINE, "file": None} if change == {"file": None, "kernel": "other"} else LINE
     lines = [other, {**LINE, **change}, other, {**LINE, **change, "test": "t.py::test_z"}]

@@ -88,7 +88,7 @@ def test_a_report_by_line(capsys, tmp_path):
 
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize(
-    ("words", "closed", "said"),
+    ("words", "closed", "message"),
     [
         ("explain 101", ">&-", "TIR0905]: cannot write standard output: Bad file descriptor"),
         ("link $EXAMPLE", ">&-", "TIR0905]: cannot write standard output: Bad file descriptor"),
@@ -96,13 +96,13 @@ def test_a_report_by_line(capsys, tmp_path):
         ("explain 9999", "2>&-", ""),
     ],
 )
-def test_streams_that_are_closed_are_errors(words, closed, said):
+def test_streams_that_are_closed_are_errors(words, closed, message):
     words = words.replace("$EXAMPLE", str(Path(__file__).parents[2] / "examples/relu.tir"))
     line = f"{sys.executable} -P -m tileir.tools.main {words} {closed}"
     done = subprocess.run(["sh", "-c", line], capture_output=True, text=True, check=False)
     assert done.returncode == 1 and not done.stdout
-    assert said in done.stderr and "Traceback" not in done.stderr
-    assert done.stderr.count("\n") == 2 * bool(said)
+    assert message in done.stderr and "Traceback" not in done.stderr
+    assert done.stderr.count("\n") == 2 * bool(message)
 
 
 def test_a_cache_that_cannot_be_written_fails_no_run(capsys, monkeypatch):
@@ -238,9 +238,9 @@ def test_commands_that_compile_share_their_options(command, capsys):
     with pytest.raises(SystemExit) as stop:
         main_([*words, RELU, "--option", "num_warps"])
     assert stop.value.code == 2
-    said = capsys.readouterr().err
-    assert "an option is NAME=VALUE, not 'num_warps'" in said
-    assert all(word in said for word in ("--kernel", "--target SM", "--option NAME=VALUE"))
+    text = capsys.readouterr().err
+    assert "an option is NAME=VALUE, not 'num_warps'" in text
+    assert all(word in text for word in ("--kernel", "--target SM", "--option NAME=VALUE"))
 
 
 def test_unknown_options_show_the_usage_of_the_subcommand(capsys):
@@ -272,13 +272,13 @@ def test_options_reach_what_runs_and_what_is_compiled(tmp_path, capsys):
 
 def test_tables_are_json_for_programs(tmp_path, capsys):
     assert main(["run", RELU, "--on", "simt", "--report", "--json", "-"]) == 0
-    found = json.loads(capsys.readouterr().out)
-    assert (found["kernel"], found["on"], found["grid"]) == ("relu", "simt", [5, 13])
-    (result,) = found["results"]
+    record = json.loads(capsys.readouterr().out)
+    assert (record["kernel"], record["on"], record["grid"]) == ("relu", "simt", [5, 13])
+    (result,) = record["results"]
     assert (result["result"], result["error"], result["verdict"]) == ("a", 0.0, "ok")
-    loads = [row for row in found["report"] if row["op"] == "load"]
+    loads = [row for row in record["report"] if row["op"] == "load"]
     assert loads and all(row["sectors"] >= row["ideal"] > 0 for row in loads)
-    assert all(isinstance(row["sectors"], int) for row in found["report"])
+    assert all(isinstance(row["sectors"], int) for row in record["report"])
     path = tmp_path / "out.json"
     assert main(["run", RELU, "--on", "interpreter", "--json", str(path)]) == 0
     assert json.loads(path.read_text())["results"] == [result]

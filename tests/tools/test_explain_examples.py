@@ -98,9 +98,11 @@ def test_every_code_has_a_wrong_and_a_right_example(code):
 def test_examples_stand_in_the_file_of_their_range_in_order():
     folder = Path(sys.modules["tileir.error_codes"].__file__).parent
     for path in folder.glob("*.examples"):
-        found = re.findall(r"(?m)^=== (TIR\d{4}) (?:wrong|none)", path.read_text())
-        assert found == sorted(found)
-        assert set(found) == set(re.findall(r"TIR\d{4}", path.with_suffix(".py").read_text())), path
+        matches = re.findall(r"(?m)^=== (TIR\d{4}) (?:wrong|none)", path.read_text())
+        assert matches == sorted(matches)
+        assert set(matches) == set(re.findall(r"TIR\d{4}", path.with_suffix(".py").read_text())), (
+            path
+        )
 
 
 def test_explain_shows_both():

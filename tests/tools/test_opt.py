@@ -202,9 +202,9 @@ def test_print_before_and_after(opt):
 def test_print_all(opt):
     _, _, err = opt(TEXT, "-p", "simplify,cse", "--print-before-all", "--print-after-all")
     titles = re.findall(r"^; (.*)$", err, re.M)
-    wanted = [f"{p} on @{f}" for p in ("simplify", "cse") for f in "fg"]
+    expected = [f"{p} on @{f}" for p in ("simplify", "cse") for f in "fg"]
     assert [t.removesuffix(" (unchanged)") for t in titles] == [
-        f"{when} {w}" for w in wanted for when in ("before", "after")
+        f"{when} {w}" for w in expected for when in ("before", "after")
     ]
 
 
@@ -235,8 +235,8 @@ def test_remarks(opt):
 def test_list_passes(capsys):
     assert main(["--list-passes"]) == 0
     out = capsys.readouterr().out
-    for found in all_passes():
-        assert f"{found.name} ({found.level})\n    {found.summary}\n" in out
+    for each_pass in all_passes():
+        assert f"{each_pass.name} ({each_pass.level})\n    {each_pass.summary}\n" in out
     assert "{max-depth=0}: int" in out
     assert "\ndefault = inline,simplify" in out
 
@@ -252,8 +252,8 @@ def test_passes_are_verified_between(opt, breaking):
 
 
 def test_split_input(opt):
-    again = TEXT.replace("@f", "@h")
-    status, out, _ = opt(f"{TEXT}; -----\n{again}", "--split-input", "-p", "cse")
+    renamed = TEXT.replace("@f", "@h")
+    status, out, _ = opt(f"{TEXT}; -----\n{renamed}", "--split-input", "-p", "cse")
     assert status == 0
     first, second = out.split("; -----\n")
     assert first.count(" = add") == second.count(" = add") == 2
@@ -294,10 +294,10 @@ def test_a_comment_expects_one_kind_of_diagnostic_at_one_line(severity, offset, 
     (expected,) = expectations(comment)
     for kind in Severity:
         for at in range(1, 7):
-            found = Diagnostic("TIR0101", "a part of it", Location("f", at, 1), kind)
+            diagnostic = Diagnostic("TIR0101", "a part of it", Location("f", at, 1), kind)
             fits = kind.value == severity and at == line
-            assert differences([expected], [found]) == (
-                [] if fits else [*differences([expected], []), f"unexpected {found}"]
+            assert differences([expected], [diagnostic]) == (
+                [] if fits else [*differences([expected], []), f"unexpected {diagnostic}"]
             )
     assert expected.written == 3 and differences([expected], [])
 

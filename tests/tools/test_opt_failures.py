@@ -46,8 +46,8 @@ def test_a_crash_holds_what_reproduces_it(crashing):
 def test_a_pass_that_gives_something_else_has_failed(answer, monkeypatch):
     passed = Pass("forgetful", lambda function: answer, "function", ())
     monkeypatch.setitem(find_passes._PASSES, "forgetful", passed)
-    said = f"the pass returned {type(answer).__name__}, not a Function"
-    with pytest.raises(CrashError, match=said):
+    message = f"the pass returned {type(answer).__name__}, not a Function"
+    with pytest.raises(CrashError, match=message):
         run(parse(TEXT), "forgetful")
 
 
@@ -60,7 +60,7 @@ def test_other_files_are_no_reproducers(opt):
 
 @pytest.fixture
 def wrong(monkeypatch):
-    """A pass `wrong` that makes every product a sum."""
+    """A pass `wrong` that makes every multiplication an addition."""
 
     def replace(function):
         from tileir.ops.arith import Add
@@ -107,7 +107,7 @@ def test_bisect_without_a_difference(tmp_path, capsys):
     assert "TIR0609" in capsys.readouterr().err
 
 
-SUMS = """tir 1.0
+REDUCTION = """tir 1.0
 
 metadata {
   run.grid = [1],
@@ -131,7 +131,7 @@ entry:
 
 def test_sums_in_another_order_are_right_unless_bits_are_asked_for(tmp_path, capsys):
     path = tmp_path / "a.tir"
-    path.write_text(SUMS)
+    path.write_text(REDUCTION)
     command = ["bisect", str(path), "-p", "strip-mine{limit=16}", "--seed", "1"]
     assert main(command) == 1
     assert "TIR0609" in capsys.readouterr().err

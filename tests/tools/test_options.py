@@ -176,8 +176,8 @@ def test_every_option_has_a_case():
     for name, parser in parsers().items():
         options = {a.option_strings[-1] for a in parser._actions if a.option_strings}
         cases = {case.split()[0] for case in CASES[name]}
-        known = cases | ELSEWHERE.keys() | {"--help", "--version"}
-        assert options <= known and cases <= options, (name, options - known)
+        covered = cases | ELSEWHERE.keys() | {"--help", "--version"}
+        assert options <= covered and cases <= options, (name, options - covered)
     for option, file in ELSEWHERE.items():
         assert option in (Path(__file__).parents[2] / file).read_text(), option
 

@@ -23,15 +23,15 @@ def swapping(mnemonic, new):
     """A pass with a planted bug: every op `mnemonic` becomes what `new` makes of it, once."""
 
     def planted(function):
-        made = set()
+        seen = set()
 
         def rule(op, walk):
-            if op in made or op.predicate is not None:
+            if op in seen or op.predicate is not None:
                 return op
             wrong = new(op)
             if wrong is op:
                 return op
-            made.add(wrong)
+            seen.add(wrong)
             return Replace(wrong.results, (wrong,))
 
         return rewrite(function, {mnemonic: rule})
@@ -54,9 +54,9 @@ BUGS = {
 def outputs(program, module):
     arrays = program.arguments()
     kernel = module.functions[program.kernel]
-    given = {p.name: arrays[p.name] for p in kernel.parameters}
-    interpret(module, program.kernel, program.grid, given, limit=20_000)
-    return {name: np.asarray(value).tobytes() for name, value in given.items()}
+    arguments = {p.name: arrays[p.name] for p in kernel.parameters}
+    interpret(module, program.kernel, program.grid, arguments, limit=20_000)
+    return {name: np.asarray(value).tobytes() for name, value in arguments.items()}
 
 
 def miscompiled(program, wrong):
@@ -78,24 +78,24 @@ def miscompiled(program, wrong):
 def addressing(module):
     """How many ops compute nothing but the addresses of loads and stores."""
     (function,) = module.functions.values()
-    ops, found = list(function.ops), set()
+    ops, addresses = list(function.ops), set()
     for op in reversed(ops):
         users = [user for user in ops if not set(op.results).isdisjoint(user.inputs)]
         if op.results and all(
-            user in found
+            user in addresses
             or user.mnemonic == "load"
             or (user.mnemonic == "store" and user.value not in op.results)
             for user in users
         ):
-            found.add(op)
-    return len(found)
+            addresses.add(op)
+    return len(addresses)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", BUGS)
 def test_a_planted_miscompile_of_200_ops_becomes_a_handful(name):
     """A handful besides the ops that compute where each instance loads and stores."""
-    found = 0
+    count = 0
     for seed in range(240):
         program = sample(seed, 120)
         interesting = miscompiled(program, BUGS[name])
@@ -105,10 +105,10 @@ def test_a_planted_miscompile_of_200_ops_becomes_a_handful(name):
         verify(small)
         assert interesting(small)
         assert op_count(small) - addressing(small) <= 6, print_module(small)
-        found += 1
-        if found == 2:
+        count += 1
+        if count == 2:
             break
-    assert found == 2
+    assert count == 2
 
 
 @pytest.mark.slow
@@ -245,10 +245,10 @@ def test_a_crash_reproducer_feeds_it(tmp_path, capsys, monkeypatch):
     assert opt([str(source), "-p", "default,crash", "--reproducer", str(crashed)]) == 1
     corpus = tmp_path / "corpus"
     assert main(["reduce", str(crashed), "--corpus", str(corpus)]) == 0
-    (found,) = corpus.iterdir()
-    assert found.name.startswith("crash-")
-    small = parse(found.read_text())
+    (path_of_case,) = corpus.iterdir()
+    assert path_of_case.name.startswith("crash-")
+    small = parse(path_of_case.read_text())
     assert op_count(small) == 2
-    assert opt(["--run-reproducer", str(found)]) == 1
+    assert opt(["--run-reproducer", str(path_of_case)]) == 1
     assert "KeyError" in capsys.readouterr().err
     assert run(parse(TEXT), "default")

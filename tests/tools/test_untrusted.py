@@ -59,8 +59,8 @@ def test_a_pipe_that_a_program_names_is_not_waited_for(tmp_path, capsys):
 def test_rendering_opens_nothing(secret, monkeypatch):
     monkeypatch.setattr("builtins.open", None)
     monkeypatch.setattr("pathlib.Path.open", None)
-    found = render(Diagnostic("TIR0501", "wrong", Location(str(secret), 1, 1)))
-    assert found == f"{secret}:1:1: error[TIR0501]: wrong"
+    result = render(Diagnostic("TIR0501", "wrong", Location(str(secret), 1, 1)))
+    assert result == f"{secret}:1:1: error[TIR0501]: wrong"
 
 
 def test_the_program_itself_is_quoted(tmp_path, capsys):
@@ -140,12 +140,12 @@ def _changed(node, chance):
     odd = [None, -1, 5, 1.5, "x", [], {}, [[5]], True, 10**30, "\ud800"]
     if isinstance(node, dict) and node and chance.random() < 0.9:
         key = chance.choice(list(node))
-        made = dict(node)
+        changed = dict(node)
         if chance.random() < 0.15:
-            del made[key]
+            del changed[key]
         else:
-            made[key] = _changed(node[key], chance)
-        return made
+            changed[key] = _changed(node[key], chance)
+        return changed
     if isinstance(node, list) and node and chance.random() < 0.9:
         at = chance.randrange(len(node))
         return [*node[:at], _changed(node[at], chance), *node[at + 1 :]]
@@ -167,8 +167,8 @@ def test_damaged_kernels_are_refused_or_work():
     def read(text):
         whole = text + b"\n" + rest
         digest = hashlib.sha256(whole).hexdigest().encode()
-        made = loads(b"\n".join((magic, digest, whole)))
-        return [made.metadata.arguments, made.ptx, made.llvm, *made.stages.items()]
+        kernel = loads(b"\n".join((magic, digest, whole)))
+        return [kernel.metadata.arguments, kernel.ptx, kernel.llvm, *kernel.stages.items()]
 
     assert read(line)
     texts = [b"[" * 100000, b'{"a":' * 100000, b"1", b"null", b'"x"', b"[]", b"{}", b"\xff"]

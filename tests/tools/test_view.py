@@ -118,10 +118,10 @@ def test_every_element_is_drawn_once(name, elements):
     (tile,) = labelled(root("owners", name), "tile")
     covered = Counter()
     for area in shapes(tile, "cell"):
-        for piece in area.get("d").split("M")[1:]:
-            place, width, *_ = piece.replace("v", "h").split("h")
+        for subpath in area.get("d").split("M")[1:]:
+            place, width, *_ = subpath.replace("v", "h").split("h")
             x, y = map(float, place.split())
-            scale = float(piece.split("v")[1].split("h")[0])
+            scale = float(subpath.split("v")[1].split("h")[0])
             for i in range(round(float(width) / scale)):
                 covered[(round(x / scale) + i, round(y / scale))] += 1
     assert len(covered) == elements and set(covered.values()) == {1}
@@ -134,7 +134,7 @@ def test_the_layout_of_one_value_alone():
     assert len(labelled(tree, "hierarchy")) == 1
 
 
-def test_a_scalar_is_held_by_all():
+def test_a_scalar_is_owned_by_all():
     assert any("every thread has it" in t for t in texts(root("owners", "softmax", value="%max")))
 
 
@@ -166,19 +166,19 @@ def test_every_op_is_in_one_box_of_its_block(name):
     function = module(name).kernel(None)
     every = frozenset(function.ops)
     for block in function.blocks.values():
-        found = clusters(function, block, every)
-        assert Counter(op for c in found for op in c.ops) == Counter(block.ops)
-        for cluster in found:
+        result = clusters(function, block, every)
+        assert Counter(op for c in result for op in c.ops) == Counter(block.ops)
+        for cluster in result:
             inner = {v for op in cluster.ops[:-1] for v in op.results}
             read = {v for op in function.ops if op not in cluster.ops for v in op.operands}
             assert not inner & read
 
 
-def test_boxes_are_apart_and_arrows_lead_down():
+def test_boxes_are_disjoint_and_arrows_lead_down():
     tree = root("defuse", "matmul")
     for block in module("matmul").kernel(None).blocks:
         (frame,) = labelled(tree, block)
-        kinds = ("box", "memory", "heavy", "carried", "turn")
+        kinds = ("box", "memory", "heavy", "carried")
         boxes = [_bounds(e) for kind in kinds for e in shapes(frame, kind)]
         for (x, y, w, h), (u, v, k, n) in combinations(boxes, 2):
             assert x + w <= u or u + k <= x or y + h <= v or v + n <= y
@@ -213,12 +213,12 @@ def test_the_loops_shown_go_through_every_element(name, value):
     """The coordinates written in the loops' body, evaluated, are the layout's."""
     subject = Subject(module(name), value=value)
     layout = subject.find_value(subject.laid_out).type.layout
-    found = counters(layout)
-    assert not any(c.loop.crossed for c in found)
+    counters_ = counters(layout)
+    assert not any(c.loop.crossed for c in counters_)
     reached = set()
-    for index in product(*(range(c.loop.count) for c in found)):
-        env = dict(zip((c.name for c in found), index, strict=True))
-        at = [coordinate(found, dim) for dim in range(layout.rank)]
+    for index in product(*(range(c.loop.count) for c in counters_)):
+        env = dict(zip((c.name for c in counters_), index, strict=True))
+        at = [coordinate(counters_, dim) for dim in range(layout.rank)]
         reached.add(tuple(eval(re.sub(r"(\d) (\w)", r"\1*\2", text), {}, env) for text in at))
     assert reached == set(owners(layout, layout.extents))
 
@@ -240,9 +240,9 @@ def page(name, **options):
 
 
 def test_a_page_of_passes_shows_what_changed_and_folds_what_did_not():
-    found = page("matmul", pipeline="cse,dce")
-    folded = [d for d in found.iter("details") if d.get("class") == "nothing"]
-    (opened,) = [d for d in found.iter("details") if d.get("class") == "pass"]
+    document = page("matmul", pipeline="cse,dce")
+    folded = [d for d in document.iter("details") if d.get("class") == "nothing"]
+    (opened,) = [d for d in document.iter("details") if d.get("class") == "pass"]
     assert [li.text for d in folded for li in d.iter("li")] == ["cse on @matmul"]
     assert "61 ops, then 60" in "".join(opened.find("summary").itertext())
     (gone,) = [td for td in opened.iter("td") if td.get("class") == "old"]
@@ -252,8 +252,8 @@ def test_a_page_of_passes_shows_what_changed_and_folds_what_did_not():
 
 
 def test_both_sides_of_a_page_are_the_texts_themselves():
-    found = page("softmax")
-    for step in [d for d in found.iter("details") if d.get("class") == "pass"]:
+    document = page("softmax")
+    for step in [d for d in document.iter("details") if d.get("class") == "pass"]:
         rows = [r for t in step.iter("table") if t.get("class") == "diff" for r in t.iter("tr")]
         for side in (0, 2):
             numbers = [int(n) for r in rows if (n := r[side].text)]
@@ -271,11 +271,13 @@ NEW = ["%x = sub %a, %b", "%z = neg %x", "%y = mul %x, 3", "ret"]
 
 
 def test_changed_lines_are_next_to_what_they_were():
-    found = list(pairs(OLD, NEW))
-    columns = {(p.old, p.new) for p in found}
+    line_pairs = list(pairs(OLD, NEW))
+    columns = {(p.old, p.new) for p in line_pairs}
     assert {("%x = add %a, %b", "%x = sub %a, %b"), ("%y = mul %x, 2", "%y = mul %x, 3")} <= columns
     assert {("a", None), (None, "%z = neg %x"), ("ret", "ret")} <= columns
-    assert [p.old for p in found if p.old] == OLD and [p.new for p in found if p.new] == NEW
+    assert [p.old for p in line_pairs if p.old] == OLD and [
+        p.new for p in line_pairs if p.new
+    ] == NEW
 
 
 def test_lines_that_are_only_numbered_differently_did_not_change():
@@ -330,11 +332,11 @@ def test_committed_pictures_are_what_is_drawn(picture, kernel):
 
 def test_every_picture_is_committed_and_shown():
     page = (PICTURES_FOLDER.parent / "reference" / "pictures.md").read_text("utf-8")
-    wanted = {f"{k}-{p}.{'html' if p == 'passes' else 'svg'}" for k in KERNELS for p in PICTURES}
-    assert all(f"pictures/{name}" in page for name in wanted)
+    expected = {f"{k}-{p}.{'html' if p == 'passes' else 'svg'}" for k in KERNELS for p in PICTURES}
+    assert all(f"pictures/{name}" in page for name in expected)
     pages = "".join(p.read_text("utf-8") for p in PICTURES_FOLDER.parent.rglob("*.md"))
     committed = {path.name for path in PICTURES_FOLDER.iterdir()}
-    assert wanted <= committed
+    assert expected <= committed
     assert all(f"pictures/{name}" in pages for name in committed)
 
 

@@ -30,18 +30,20 @@ from tileir.types import F32
 # Addresses ----------------------------------------------------------------------------------------
 
 
-def test_pieces_of_lines_are_the_bytes_accessed():
+def test_spans_of_lines_are_the_bytes_accessed():
     addresses = [1000 + 12 * i if i % 3 else None for i in range(32)]
-    found = spans(addresses, 8)
+    result = spans(addresses, 8)
     covered = {
         (number * 128 + byte, lane)
-        for number, held in found.items()
-        for span in held
+        for number, spans_of_line in result.items()
+        for span in spans_of_line
         for byte in range(span.start, span.end)
         for lane in span.lanes
     }
-    wanted = {(a + i, lane) for lane, a in enumerate(addresses) if a is not None for i in range(8)}
-    assert covered == wanted
+    expected = {
+        (a + i, lane) for lane, a in enumerate(addresses) if a is not None for i in range(8)
+    }
+    assert covered == expected
 
 
 def test_sectors_shown_are_sectors_counted():
@@ -55,22 +57,24 @@ def test_lanes_along_the_other_dimension_touch_what_the_layout_says():
     """Rows of 64 floats, lanes down a column: a sector each, 32 lines."""
     subject = Subject(module("transpose"))
     for op, accesses in accesses_by_op(run_and_trace(subject)[0], False).items():
-        found = transposed_accesses(op, accesses)
-        assert found.dim == 0
-        first = found.addresses[0]
-        assert found.addresses == tuple(first + 256 * lane for lane in range(32))
-        assert usage(found.addresses, found.size) == Usage(32, 4, 32)
+        result = transposed_accesses(op, accesses)
+        assert result.dim == 0
+        first = result.addresses[0]
+        assert result.addresses == tuple(first + 256 * lane for lane in range(32))
+        assert usage(result.addresses, result.size) == Usage(32, 4, 32)
 
 
 def test_addresses_that_are_no_affine_function_are_not_turned():
     layout = blocked_layout((8, 16), (1, 0), 1, 1)
     at = [layout.coordinate(r, lane) for r in range(4) for lane in range(32)]
-    wanted = AffineAddresses(1 << 21, (1024, 4))
-    straight = np.array([wanted.at(x) for x in at]).reshape(4, 32)
-    held = np.ones(32, bool)
-    assert affine(layout, [TracedAccess("load", False, 4, a, held) for a in straight], 4) == wanted
+    expected = AffineAddresses(1 << 21, (1024, 4))
+    straight = np.array([expected.at(x) for x in at]).reshape(4, 32)
+    active = np.ones(32, bool)
+    assert (
+        affine(layout, [TracedAccess("load", False, 4, a, active) for a in straight], 4) == expected
+    )
     bent = straight + 4 * np.array([[x[0] * x[1] for x in at]]).reshape(4, 32)
-    assert affine(layout, [TracedAccess("load", False, 4, a, held) for a in bent], 4) is None
+    assert affine(layout, [TracedAccess("load", False, 4, a, active) for a in bent], 4) is None
 
 
 # Banks --------------------------------------------------------------------------------------------
@@ -96,18 +100,18 @@ def test_conflicts_shown_are_conflicts_counted(name, ops):
     plan, counts = recipe(module(name)), Counts()
     arguments = draw(plan, 0)
     SimtExecutor().launch(module(name), None, [1], arguments, counts=counts)
-    wanted = [
+    expected = [
         f"all warps, once: {count_text(t.shared, 'access')}, "
         f"{count_text(t.wavefronts, 'wavefront')}, {t.conflicts} of them for conflicts"
         for t in counts.by_op.values()
         if t.shared
     ]
     shown = [t for t in texts(root("banks", name)) if t.startswith("all warps, once")]
-    assert shown == wanted and len(wanted) == ops
+    assert shown == expected and len(expected) == ops
 
 
 def test_what_swizzling_saves_is_shown():
-    """A transpose of 64 by 64 floats written column by column meets in a quarter of the banks."""
+    """A transpose of 64 x 64 floats written by columns conflicts in a quarter of the banks."""
     words = texts(root("banks", "transpose"))
     (plain,) = [t for t in words if t.startswith("without swizzling and padding")]
     (swizzled,) = [t for t in words if t.startswith("all warps, once")]
@@ -130,29 +134,29 @@ def test_packed_offsets_are_row_major(swizzle):
     place = SharedTile(F32, (8, 32), 1, swizzle, 64)
     for row, chunk in product(range(8), range(8)):
         phase = row >> (3 - swizzle) & ((1 << swizzle) - 1)
-        lies = 64 + row * place.pitch + (chunk ^ phase) * 16
-        assert unswizzled_offset(place, lies) == 64 + row * 128 + chunk * 16
+        swizzled = 64 + row * place.pitch + (chunk ^ phase) * 16
+        assert unswizzled_offset(place, swizzled) == 64 + row * 128 + chunk * 16
 
 
 # Shared memory over time --------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", ["softmax", "matmul", "transpose", "mma"])
-def test_rooms_are_drawn_where_they_lie_and_never_two_at_one_place_and_time(name):
+def test_allocations_are_drawn_where_they_are_and_never_two_at_one_place_and_time(name):
     subject = Subject(module(name))
     plan = subject.lowered_kernel.memory
-    found = allocations(subject.laid_out, plan)
-    assert {(r.op, r.offset, r.size) for r in found} == {
+    result = allocations(subject.laid_out, plan)
+    assert {(r.op, r.offset, r.size) for r in result} == {
         (op, at, plan.sizes[op]) for op, at in plan.offsets.items()
     }
-    for a, b in combinations(found, 2):
+    for a, b in combinations(result, 2):
         together = any(b.at(op) for first, last in a.spans for op in range(first, last + 1))
-        apart = a.offset + a.size <= b.offset or b.offset + b.size <= a.offset
-        assert apart or not together
+        disjoint = a.offset + a.size <= b.offset or b.offset + b.size <= a.offset
+        assert disjoint or not together
     (memory,) = labelled(root("shared", name), "memory")
     heights = sorted(float(bar.get("height")) for bar in shapes(memory, "cell"))
-    wanted = sorted(r.size * 300 / plan.size for r in found for _ in r.spans)
-    assert heights == pytest.approx(wanted, abs=0.06)
+    expected = sorted(r.size * 300 / plan.size for r in result for _ in r.spans)
+    assert heights == pytest.approx(expected, abs=0.06)
 
 
 def test_a_buffer_that_a_loop_reads_lasts_to_its_end():
@@ -172,11 +176,11 @@ def test_a_kernel_without_shared_memory_says_so():
 
 def specialized(**metadata):
     """A matmul of 128 by 128 by 64, whose loads and stores are TMA's and whose dots are wgmma."""
-    given = {
+    inputs = {
         "run.grid": (4,), "run.x": "f16[128, 64] normal", "run.y": "f16[64, 128] normal",
         "run.z": "f16[128, 128] zeros", "run.m": "128", "run.n": "128", "run.k": "64",
     }  # fmt: skip
-    return matmul(64, 64, 64).evolve(metadata={**given, **metadata})
+    return matmul(64, 64, 64).evolve(metadata={**inputs, **metadata})
 
 
 @pytest.mark.sampled(2)

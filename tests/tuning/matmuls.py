@@ -1,4 +1,4 @@
-"""A matrix product with parameters, as other processes can be sent it."""
+"""A matmul with parameters, as other processes can be sent it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tileir.builder import F16, F32, I32, Builder, arg, pointer
 
 
 def make(M: int, N: int, K: int) -> Any:
-    """C [m, n] = A [m, k] B [k, n] in f16, sums in f32, one tile an instance."""
+    """C [m, n] = A [m, k] B [k, n] in f16, accumulators in f32, one tile an instance."""
     b = Builder()
     buffers = {x: arg(pointer(F16), aligned=16) for x in "abc"}
     sizes = {x: arg(I32, multiple_of=16) for x in "mnk"}
@@ -41,8 +41,8 @@ def inputs(size: int) -> dict[str, Any]:
     return {"a": a, "b": b, "c": c, **dict.fromkeys("mnk", size)}
 
 
-def expected(given: Any) -> dict[str, Any]:
-    exact = given["a"].astype(np.float32) @ given["b"].astype(np.float32)
+def expected(inputs: Any) -> dict[str, Any]:
+    exact = inputs["a"].astype(np.float32) @ inputs["b"].astype(np.float32)
     return {"c": exact.astype(np.float16)}
 
 
@@ -62,8 +62,8 @@ def grid(size: int, point: Any) -> tuple[int, int]:
 
 
 def problem(size: int, space: Space = SPACE, **rest: Any) -> Problem:
-    given = {"expected": expected, **rest}
+    attributes = {"expected": expected, **rest}
     return Problem(
         make, space, partial(grid, size), partial(inputs, size), content_of(make), "matmul",
-        **given,
+        **attributes,
     )  # fmt: skip

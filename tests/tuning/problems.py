@@ -21,7 +21,7 @@ def inputs() -> dict[str, Any]:
     return {"x": np.zeros(64, np.float32), "n": 64}
 
 
-def expected(given: Any) -> dict[str, Any]:
+def expected(arguments: Any) -> dict[str, Any]:
     return {"y": np.ones(4, np.float32)}
 
 

@@ -31,7 +31,7 @@ MEASURED = {
         "64x64x64 w4 s4": 476.7, "64x64x128 w4 s3": 476.8, "64x64x64 w8 s4": 609.6,
     },
 }  # fmt: skip
-"""Microseconds of f16 products by `mma.sync` of two extents, by tiles, warps and stages, on one
+"""Microseconds of f16 matmuls by `mma.sync` of two extents, by tiles, warps and stages, on one
 H200 (benchmarks/matmul.py, 2026-11-21)."""
 
 
@@ -43,7 +43,7 @@ def point(text):
 
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("size", MEASURED)
-def test_the_model_ranks_products_as_they_were_measured(size):
+def test_the_model_ranks_matmuls_as_they_were_measured(size):
     times = MEASURED[size]
     meter, numbers = GpuMeter("sm_90"), numbers_in(inputs(size))
     expected = {n: meter.survey(problem(size).job(point(n)), numbers).seconds for n in times}
@@ -57,18 +57,18 @@ def test_the_model_ranks_products_as_they_were_measured(size):
 
 
 @pytest.mark.parametrize(
-    ("name", "factors", "teraflops"),
+    ("name", "operand_types", "teraflops"),
     [
         ("sm_80", 16, 312), ("sm_80", 32, 156), ("sm_90", -32, 59), ("sm_89", 16, 330),
         ("sm_90", 16, 949), ("sm_90a", 32, 474), ("sm_90", 8, 1898), ("sm_90", 64, 119),
     ],
 )  # fmt: skip
-def test_products_are_as_quick_as_data_sheets_say(name, factors, teraflops):
-    """At the clocks that the model knows; factors of 32 bits are TF32, -32 those of no tensor
+def test_matmuls_are_as_quick_as_data_sheets_say(name, operand_types, teraflops):
+    """At the clocks that the model knows; operands of 32 bits are TF32, -32 those of no tensor
     core."""
     machine = machine_of(name)
-    found = machine.processors * machine.clock * machine.matmul_rates[factors]
-    assert found == pytest.approx(teraflops * 1e12, rel=0.01)
+    rate = machine.processors * machine.clock * machine.matmul_rates[operand_types]
+    assert rate == pytest.approx(teraflops * 1e12, rel=0.01)
 
 
 def test_machines_of_targets_that_there_are_not():
@@ -158,34 +158,34 @@ done:
 """
 
 
-def test_work_is_counted_over_loops_whose_rounds_are_computed():
+def test_work_is_counted_over_loops_whose_trip_counts_are_computed():
     function = parse(LOOPS).kernel(None)
-    found = work_of(function, (9,), {"n": 12})  # instance 4 of 9: 16 by 2, 12 down by 3
-    assert found.read == found.written == 8 * 4 * 64 * 4
-    assert found.steps == 8 * 4
+    work = work_of(function, (9,), {"n": 12})  # instance 4 of 9: 16 by 2, 12 down by 3
+    assert work.read == work.written == 8 * 4 * 64 * 4
+    assert work.steps == 8 * 4
     assert work_of(function, (9,), {}).steps == 16 * 16
 
 
-@pytest.mark.parametrize("rounds", [1, 3, 40])
-def test_rounds_that_the_program_says_are_counted(rounds):
-    fixed = LOOPS.replace("[%n, outer]", f"[{3 * rounds}, outer]")
-    assert work_of(parse(fixed).kernel(None), (9,), {"n": 12}).steps == 8 * rounds
+@pytest.mark.parametrize("iterations", [1, 3, 40])
+def test_iterations_that_the_program_states_are_counted(iterations):
+    fixed = LOOPS.replace("[%n, outer]", f"[{3 * iterations}, outer]")
+    assert work_of(parse(fixed).kernel(None), (9,), {"n": 12}).steps == 8 * iterations
 
 
 def test_needs_are_read_off_the_program():
     module = parse(LOOPS)
     done = run_pipeline(module, target("sm_90"), Options(num_warps=1), None)
-    found = use_of(done, target("sm_90"), WORK)
-    assert (found.warps, found.shared, found.stages, found.limit) == (1, 0, 1, 255)
-    assert 16 < found.registers < 40
+    use = use_of(done, target("sm_90"), WORK)
+    assert (use.warps, use.shared, use.stages, use.limit) == (1, 0, 1, 255)
+    assert 16 < use.registers < 40
 
 
 @pytest.mark.parametrize("warps", [1, 4, 8, 16, 32])
 def test_a_block_shares_the_registers_of_a_processor(warps):
     machine = target("sm_90")
     done = run_pipeline(parse(LOOPS), machine, Options(num_warps=warps), None)
-    found = use_of(done, machine, WORK)
-    assert found.limit == min(255, 65536 // (32 * warps)) and found.warps == warps
+    use = use_of(done, machine, WORK)
+    assert use.limit == min(255, 65536 // (32 * warps)) and use.warps == warps
     assert use_of(attrs.evolve(done, registers=40), machine, WORK).limit == 40
     odd = attrs.evolve(machine, registers_per_processor=65536 - 32 * warps)
     assert use_of(done, odd, WORK).limit == min(255, (65536 // (32 * warps) - 1) // 8 * 8)
@@ -208,7 +208,7 @@ def test_a_number_takes_a_register():
     assert most_registers(parse(SCALARS).functions["f"]) == 4
 
 
-PRODUCT = """tir 1.0
+DOT = """tir 1.0
 stage "layouts"
 define void @f() {
 entry:
@@ -219,35 +219,35 @@ entry:
   ret
 }
 """
-ACROSS = [[0, 2], [0, 4], [1, 0], [2, 0], [4, 0]]
+N_MAJOR = [[0, 2], [0, 4], [1, 0], [2, 0], [4, 0]]
 DOWN = [[2, 0], [4, 0], [0, 1], [0, 2], [0, 4]]
-FACTORS = {
-    "A": ([[0, 1], [8, 0], [0, 8], [16, 0]], ACROSS, [[32, 0], [0, 0]]),
+OPERAND_LAYOUTS = {
+    "A": ([[0, 1], [8, 0], [0, 8], [16, 0]], N_MAJOR, [[32, 0], [0, 0]]),
     "B": ([[1, 0], [8, 0], [0, 8], [0, 16]], DOWN, [[0, 0], [0, 32]]),
-    "C": ([[0, 1], [8, 0], [16, 0], [0, 8], [0, 16]], ACROSS, [[32, 0], [0, 32]]),
+    "C": ([[0, 1], [8, 0], [16, 0], [0, 8], [0, 16]], N_MAJOR, [[32, 0], [0, 32]]),
 }
-"""Registers, lanes and warps of a product of four warps."""
+"""Registers, lanes and warps of a matmul of four warps."""
 
 
 @pytest.mark.parametrize("depth", [16, 32, 64, 128])
-def test_a_product_holds_sixteen_steps_of_its_factors(depth):
-    """Of each 16 numbers of 16 bits a thread, next to 32 sums, however deep the product is."""
-    text = PRODUCT.replace("DEPTH", str(depth))
+def test_an_instruction_takes_sixteen_steps_of_its_operands(depth):
+    """Of each 16 numbers of 16 bits a thread, and 32 accumulators, however deep the matmul is."""
+    text = DOT.replace("DEPTH", str(depth))
     deeper = [n for n in (16, 32, 64) if n < depth]
     more = {"A": [[0, n] for n in deeper], "B": [[n, 0] for n in deeper], "C": []}
-    for name, (registers, lanes, warps) in FACTORS.items():
+    for name, (registers, lanes, warps) in OPERAND_LAYOUTS.items():
         bases = f"register = {registers + more[name]}, lane = {lanes}, warp = {warps}"
         text = text.replace(f", {name}>", f", layout(rank = 2, {bases})>")
     assert most_registers(parse(text).functions["f"]) == 8 + 8 + 32
 
 
-def test_factors_are_read_from_shared_memory_in_every_step():
+def test_operands_are_read_from_shared_memory_in_every_step():
     """Two warps read each half of A and of B, and the first sixteen steps before the loop."""
     machine = target("sm_80")
     done = run_pipeline(make(64, 64, 64), machine, Options(num_warps=4, num_stages=2), None)
     for steps in (1, 64):
-        found = use_of(done, machine, attrs.evolve(WORK, steps=steps))
-        assert found.fragments == steps * (64 + 16) * (64 + 64) * 2 * 2
+        use = use_of(done, machine, attrs.evolve(WORK, steps=steps))
+        assert use.fragments == steps * (64 + 16) * (64 + 64) * 2 * 2
 
 
 @pytest.mark.slow

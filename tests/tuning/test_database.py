@@ -15,8 +15,10 @@ FAMILY = Family("mm", "c0ffee", "a=float16[64,64]", "a=float16[~64,~64]", "H200"
 
 def outcome(m=64, seconds=1e-3, launches=20, **rest):
     point = {"M": m, "wide": True, "way": "x", "none": None}
-    found = CandidateOutcome(point, Status.MEASURED, launches, seconds, (seconds, seconds * 1.1))
-    return attrs.evolve(found, **rest)
+    candidate_outcome = CandidateOutcome(
+        point, Status.MEASURED, launches, seconds, (seconds, seconds * 1.1)
+    )
+    return attrs.evolve(candidate_outcome, **rest)
 
 
 def test_outcomes_come_back_as_they_were():
@@ -31,7 +33,7 @@ def test_outcomes_come_back_as_they_were():
 
 
 @pytest.mark.parametrize("field", ["content", "shape", "device", "driver", "compiler"])
-def test_families_are_apart(field):
+def test_families_are_separate(field):
     database = Database()
     database.record(FAMILY, outcome())
     other = attrs.evolve(FAMILY, **{field: "other"})
@@ -83,8 +85,8 @@ def test_the_best_of_a_class_is_found_for_other_shapes():
     database = Database()
     database.record(FAMILY, outcome(16, seconds=3e-3))
     database.record(FAMILY, outcome(32, seconds=2e-3))
-    found = database.best("c0ffee", FAMILY.shape_class, "H200")
-    assert found is not None and found.point["M"] == 32
+    schedule = database.best("c0ffee", FAMILY.shape_class, "H200")
+    assert schedule is not None and schedule.point["M"] == 32
     assert database.best("c0ffee", FAMILY.shape_class, "A100") is None
 
 
@@ -106,7 +108,7 @@ def test_shapes_and_their_classes():
     assert shape_class(inputs) == "a=float16[3,~128] k=~4096/16 n=~4096/16 odd=~4096"
 
 
-def test_content_tells_texts_and_functions_apart():
+def test_content_distinguishes_texts_and_functions():
     assert content_of("a", "b") != content_of("ab")
     assert content_of(outcome) == content_of(outcome) != content_of(content_of)
 

@@ -182,13 +182,13 @@ def rows(path):
 
 
 def test_machine_code_is_the_same_whoever_compiles():
-    """Products for sm_90, compiled by threads, by processes of our own, and by Dask."""
+    """Matmuls for sm_90, compiled by threads, by processes of our own, and by Dask."""
     distributed = pytest.importorskip("distributed", reason="the extra `dask` is not installed")
     few = matmuls.SPACE.with_choices(
         M=(32, 64), N=(32,), K=(32,), num_warps=(2, 4), num_stages=(2,)
     )
-    wanted = matmuls.problem(256, few, expected=None)
-    found = []
+    expected = matmuls.problem(256, few, expected=None)
+    results = []
     with (
         distributed.LocalCluster(
             n_workers=1, threads_per_worker=1, dashboard_address=None, silence_logs=50
@@ -198,11 +198,11 @@ def test_machine_code_is_the_same_whoever_compiles():
         Workers(2) as workers,
     ):
         for executor in (client.get_executor(), threads, workers):
-            found.append(tune(wanted, Registers("sm_90"), executor=executor))
+            results.append(tune(expected, Registers("sm_90"), executor=executor))
         assert sum(client.run(executed).values()) >= 5
-    assert len({tuple((o.name, o.digest) for o in r.outcomes) for r in found}) == 1
-    assert len({r.best.name for r in found}) == 1
-    assert all(o.good for r in found for o in r.outcomes)
+    assert len({tuple((o.name, o.digest) for o in r.outcomes) for r in results}) == 1
+    assert len({r.best.name for r in results}) == 1
+    assert all(o.good for r in results for o in r.outcomes)
 
 
 def test_dask_compiles():

@@ -22,11 +22,11 @@ def matmul_tiles(benchmarks):
 def test_favourites_take_little_longer_than_the_best(matmul_tiles, file, problem):
     """The share is bound, not each problem: times of one run wander by some percent."""
     rows = json.loads((BENCHMARKS / "results" / file).read_text())["rows"]
-    found = [matmul_tiles.favourite(row) for row in rows if row["problem"] == problem]
-    regrets = [each.regret for each in found]
-    assert len(found) >= 5 and all(each.problem == problem for each in found)
-    assert sum(r <= 1.05 for r in regrets) >= 0.8 * len(regrets), found
-    assert sum(r <= 1.15 for r in regrets) >= 0.9 * len(regrets), found
+    favourites = [matmul_tiles.favourite(row) for row in rows if row["problem"] == problem]
+    regrets = [each.regret for each in favourites]
+    assert len(favourites) >= 5 and all(each.problem == problem for each in favourites)
+    assert sum(r <= 1.05 for r in regrets) >= 0.8 * len(regrets), favourites
+    assert sum(r <= 1.15 for r in regrets) >= 0.9 * len(regrets), favourites
     assert min(regrets) >= 1.0
 
 
@@ -34,5 +34,5 @@ def test_every_measured_tile_is_known(matmul_tiles):
     for path in (BENCHMARKS / "results").glob("matmul_shapes*.json"):
         for row in json.loads(path.read_text())["rows"]:
             kind = matmul_tiles.problem_of(row["problem"]).kind
-            known = {str(tile) for tile in (*matmul_tiles.tiles_of(kind), *matmul_tiles.ODD)}
-            assert set(row["us"]) - {"cublas"} <= known
+            tile_names = {str(tile) for tile in (*matmul_tiles.tiles_of(kind), *matmul_tiles.ODD)}
+            assert set(row["us"]) - {"cublas"} <= tile_names

@@ -14,38 +14,38 @@ POINT = {"M": 64, "N": 64, "K": 32, "num_warps": 4, "num_stages": 3}
 
 
 def test_a_survey_knows_work_needs_and_time():
-    found = METER.survey(problem(1024).job(POINT), numbers_in(inputs(1024)))
-    assert found.work is not None and found.use is not None and found.estimate is not None
-    assert found.work.dots == {16: 2 * 64 * 64 * 1024}
-    assert found.work.read == 2 * 64 * 1024 * 2
-    assert found.work.written == 64 * 64 * 2
-    assert found.work.steps == 32
-    assert (found.use.warps, found.use.stages, found.use.shared) == (4, 3, 3 * 2 * 64 * 32 * 2)
-    assert 5e-6 < found.seconds < 100e-6
+    survey = METER.survey(problem(1024).job(POINT), numbers_in(inputs(1024)))
+    assert survey.work is not None and survey.use is not None and survey.estimate is not None
+    assert survey.work.dots == {16: 2 * 64 * 64 * 1024}
+    assert survey.work.read == 2 * 64 * 1024 * 2
+    assert survey.work.written == 64 * 64 * 2
+    assert survey.work.steps == 32
+    assert (survey.use.warps, survey.use.stages, survey.use.shared) == (4, 3, 3 * 2 * 64 * 32 * 2)
+    assert 5e-6 < survey.seconds < 100e-6
 
 
 def test_a_compiled_candidate_is_small_and_can_be_sent():
     pytest.importorskip("llvmlite")
-    made = METER.compile(problem(1024).job(POINT))
-    data = pickle.dumps(made)
+    compiled = METER.compile(problem(1024).job(POINT))
+    data = pickle.dumps(compiled)
     assert len(data) < 100_000
-    again = pickle.loads(data)
-    assert again.code.cubin[:4] == b"\x7fELF"
-    assert [p.name for p in again.code.plan.parameters] == ["a", "b", "c", "m", "n", "k"]
-    assert again.registers and again.digest == made.digest
-    assert METER.compile(problem(1024).job(POINT)).digest == made.digest
+    unpickled = pickle.loads(data)
+    assert unpickled.code.cubin[:4] == b"\x7fELF"
+    assert [p.name for p in unpickled.code.plan.parameters] == ["a", "b", "c", "m", "n", "k"]
+    assert unpickled.registers and unpickled.digest == compiled.digest
+    assert METER.compile(problem(1024).job(POINT)).digest == compiled.digest
 
 
 def test_kernels_of_roles_take_their_tiles_one_after_the_other():
     point = {**POINT, "M": 128, "N": 128, "K": 64, "num_warps": 8}
-    found = GpuMeter("sm_90a").survey(problem(1024).job(point), numbers_in(inputs(1024)))
-    assert found.use is not None and found.estimate is not None
-    assert found.use.roles is not None and found.use.roles.alone
-    assert found.use.warps == 12 and found.use.limit == 168
-    assert found.use.roles.requests == 128 + 2 * 64
-    assert found.estimate.waves == 1.0
+    survey = GpuMeter("sm_90a").survey(problem(1024).job(point), numbers_in(inputs(1024)))
+    assert survey.use is not None and survey.estimate is not None
+    assert survey.use.roles is not None and survey.use.roles.alone
+    assert survey.use.warps == 12 and survey.use.limit == 168
+    assert survey.use.roles.requests == 128 + 2 * 64
+    assert survey.estimate.waves == 1.0
     slower = METER.survey(problem(1024).job(point), numbers_in(inputs(1024)))
-    assert found.seconds < slower.seconds
+    assert survey.seconds < slower.seconds
 
 
 def test_what_needs_too_much_is_refused_before_code_is_written():

@@ -91,18 +91,18 @@ class Driver:
 
 def _array(address: int) -> Any:
     kind = ctypes.c_uint16 * (SIZE * SIZE)
-    found = np.frombuffer(kind.from_address(address), np.float16)
-    return found.reshape(SIZE, SIZE)
+    values = np.frombuffer(kind.from_address(address), np.float16)
+    return values.reshape(SIZE, SIZE)
 
 
 @pytest.fixture
 def device(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> Driver:
-    made = Driver(getattr(request, "param", False))
+    driver = Driver(getattr(request, "param", False))
     for module in (gpu, timing, launching):
-        monkeypatch.setattr(module, "driver", lambda: made)
-    monkeypatch.setattr(launching, "gpu", lambda: Gpu(made, 1, 0))
+        monkeypatch.setattr(module, "driver", lambda: driver)
+    monkeypatch.setattr(launching, "gpu", lambda: Gpu(driver, 1, 0))
     monkeypatch.setattr(native_launcher, "is_supported", lambda: False)
-    return made
+    return driver
 
 
 METER = GpuMeter("sm_90")
@@ -145,8 +145,8 @@ def test_sessions_give_back_what_they_hold(device):
 
 
 def test_devices_of_one_kind_are_used_side_by_side(device, monkeypatch):
-    found = METER.device()
-    assert (found.name, found.driver) == ("Made Up", "13.1")
+    result = METER.device()
+    assert (result.name, result.driver) == ("Made Up", "13.1")
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     assert METER.places() == [{"CUDA_VISIBLE_DEVICES": "0"}, {"CUDA_VISIBLE_DEVICES": "1"}]
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "5,7")
@@ -167,8 +167,8 @@ def test_what_a_frontend_measures_is_compiled_for_its_launch_too(device, monkeyp
     monkeypatch.setenv("TILEIR_CACHE", "off")
     module = problem(SIZE).job(POINT).module()
     candidates = [Candidate(module, "matmul", (1, 1), {"num_warps": n}) for n in (2, 4)]
-    found = measured_here(METER, candidates, inputs(SIZE))
-    assert all(isinstance(seconds, float) for seconds in found)
+    timing = measured_here(METER, candidates, inputs(SIZE))
+    assert all(isinstance(seconds, float) for seconds in timing)
     assert not device.memory
     kept = Cache.usual()
     key = kept.key(module, "sm_90", Options(num_warps=4), "matmul")

@@ -31,7 +31,7 @@ ROLES = RoleProfile(256.0, 6, 2, alone=True)
 DEEP = WorkEstimate({16: 2.0 * 64 * 64 * 16384}, 1e5, 4e6, 8e3, 256, 4e6)
 
 
-def found(
+def estimated_seconds(
     roles: RoleProfile = ROLES,
     work: WorkEstimate = TILE,
     instances: int = 1024,
@@ -42,11 +42,11 @@ def found(
 
 
 def seconds(instances: int = 1024, work: WorkEstimate = TILE, **changed: Any) -> float:
-    return found(attrs.evolve(ROLES, **changed), work, instances).seconds
+    return estimated_seconds(attrs.evolve(ROLES, **changed), work, instances).seconds
 
 
 def launched_as(numbers: dict[str, int], options: dict[str, Any], **tile: Any) -> LaunchVariant:
-    """A product as a launcher takes it."""
+    """A matmul as a launcher takes it."""
     module = matmul(**{"bm": 128, "bn": 128, "bk": 64, **tile})
 
     def make(units: tuple[int, ...]) -> LoweredKernel:
@@ -101,11 +101,11 @@ def test_threads_load_what_no_map_can_have() -> None:
     assert odd.stores == 64 * 128
     even = roles_in(4096, 4100, 4096)
     assert (even.requests, even.elements, even.loads, even.unit) == (128, 64, 16, 8)
-    assert roles_in(4096, 4096, 4098).loads == 32  # the first factor, by pairs
+    assert roles_in(4096, 4096, 4098).loads == 32  # operand A, by pairs
     assert even.limit == 104 and odd.limit == 255
 
 
-def test_clusters_and_turns() -> None:
+def test_clusters_and_pingpong() -> None:
     shared = roles_in(64, 64, 16384, {"split_k": 8, "persistent": False}, bm=64, bn=16, bk=128)
     assert (shared.cluster, shared.remote, shared.alone) == (8, 64 * 16 * 4, False)
     cast = roles_in(4096, 4096, 4096, {"multicast": 2})
@@ -114,7 +114,7 @@ def test_clusters_and_turns() -> None:
     assert roles_in(4096, 4096, 4096, bm=64).groups == 1
 
 
-def test_second_factors_of_odd_columns_lie_across() -> None:
+def test_b_of_odd_columns_is_n_major() -> None:
     assert roles_in(1760, 1760, 1760, bn=200).odd == 8
     assert roles_in(1760, 1760, 1760, bn=200, transposed=True).odd == 0
     assert roles_in(1760, 1760, 1760, bn=176).odd == 0
@@ -142,17 +142,17 @@ def test_what_is_launched() -> None:
 
 
 def test_two_processors_share_a_port() -> None:
-    """Copies of as many blocks as there are ports take less; products do not."""
+    """Copies of as many blocks as there are ports take less; matmuls do not."""
     copying = {"requests": 2048.0}
     assert seconds(67, **copying) > 1.3 * seconds(66, **copying)
     assert seconds(67) == pytest.approx(seconds(66), rel=1e-3)
 
 
-def test_requests_take_longer_than_products_from_some_number_on() -> None:
+def test_requests_take_longer_than_matmuls_from_some_number_on() -> None:
     times = [seconds(requests=float(n)) for n in (128, 256, 512, 1024)]
     assert times[0] == times[1] < times[2] < times[3]
-    assert found(attrs.evolve(ROLES, requests=2048.0), instances=60).bound == "traffic"
-    assert found(instances=60).bound == "matmuls"
+    assert estimated_seconds(attrs.evolve(ROLES, requests=2048.0), instances=60).bound == "traffic"
+    assert estimated_seconds(instances=60).bound == "matmuls"
 
 
 def test_clusters_of_four_leave_processors_unused() -> None:
@@ -163,14 +163,14 @@ def test_clusters_of_four_leave_processors_unused() -> None:
 
 def test_waves_of_blocks_that_take_each_others_place() -> None:
     copying = attrs.evolve(TILE, dots={})
-    again = seconds(1320, copying, alone=False) - seconds(1320, copying)
-    assert again == pytest.approx(9 * 0.74e-6, rel=0.05)
+    overhead = seconds(1320, copying, alone=False) - seconds(1320, copying)
+    assert overhead == pytest.approx(9 * 0.74e-6, rel=0.05)
 
 
 def test_threads_take_longer_by_small_loads_and_few_registers() -> None:
     wide, narrow = (attrs.evolve(ROLES, elements=64.0, loads=n) for n in (16.0, 64.0))
     few, fewer = (attrs.evolve(narrow, unit=2, limit=n) for n in (104, 80))
-    times = [found(roles).seconds for roles in (ROLES, wide, narrow, few, fewer)]
+    times = [estimated_seconds(roles).seconds for roles in (ROLES, wide, narrow, few, fewer)]
     assert times == sorted(times)
     assert times[3] > 1.3 * times[2] and times[4] > 2 * times[3]
 
@@ -184,8 +184,8 @@ def test_scattered_elements_and_what_is_computed_first() -> None:
 
 
 def test_memory_and_power_are_limits() -> None:
-    assert found(footprint=2e9).seconds > 2 * found().seconds
-    hot = found(instances=100_000)
+    assert estimated_seconds(footprint=2e9).seconds > 2 * estimated_seconds().seconds
+    hot = estimated_seconds(instances=100_000)
     assert hot.parts["power"] > 0.9 * hot.parts["matmuls"]
     assert hot.seconds > hot.parts["power"] == pytest.approx(1e5 * TILE.dots[16] / 760e12)
 
@@ -194,15 +194,19 @@ def test_blocks_that_share_an_instance() -> None:
     """Few deep instances gain by a cluster, many do not, and neither do shallow ones."""
     alone = attrs.evolve(ROLES, requests=128.0, num_stages=4)
     shared = attrs.evolve(alone, cluster=8, remote=16384.0)
-    assert found(shared, DEEP, 1).seconds < 0.5 * found(alone, DEEP, 1).seconds
-    assert found(shared, DEEP, 1).parts["cluster barriers"] > 1.2e-6
-    assert found(shared, DEEP, 1320).seconds > found(alone, DEEP, 1320).seconds
+    assert (
+        estimated_seconds(shared, DEEP, 1).seconds < 0.5 * estimated_seconds(alone, DEEP, 1).seconds
+    )
+    assert estimated_seconds(shared, DEEP, 1).parts["cluster barriers"] > 1.2e-6
+    assert (
+        estimated_seconds(shared, DEEP, 1320).seconds > estimated_seconds(alone, DEEP, 1320).seconds
+    )
     flat = attrs.evolve(DEEP.divide_steps(128), steps=2)
-    assert found(shared, flat, 1).seconds > found(alone, flat, 1).seconds
+    assert estimated_seconds(shared, flat, 1).seconds > estimated_seconds(alone, flat, 1).seconds
     assert DEEP.divide_steps(3).steps == 86 and DEEP.divide_steps(1) is DEEP
 
 
-def test_products_by_warpgroups_are_ranked_as_they_were_measured() -> None:
+def test_matmuls_by_warpgroups_are_ranked_as_they_were_measured() -> None:
     """Microseconds at 4096 of warp-specialized f16 matmuls, on one H200
     (benchmarks/matmul_shapes.py)."""
     measured = {
@@ -210,10 +214,12 @@ def test_products_by_warpgroups_are_ranked_as_they_were_measured() -> None:
         (64, 128, 64): 251.0, (64, 64, 64): 357.8,
     }  # fmt: skip
     meter, numbers = GpuMeter("sm_90a"), numbers_in(inputs(4096))
-    wanted = problem(4096, problem(4096).space.with_choices(num_warps=(None,), num_stages=(None,)))
+    reference = problem(
+        4096, problem(4096).space.with_choices(num_warps=(None,), num_stages=(None,))
+    )
     expected: dict[Any, float] = {}
     for m, n, k in measured:
         chosen = {"M": m, "N": n, "K": k, "num_warps": None, "num_stages": None}
-        expected[m, n, k] = meter.survey(wanted.job(chosen), numbers).seconds or 0.0
+        expected[m, n, k] = meter.survey(reference.job(chosen), numbers).seconds or 0.0
     assert min(expected, key=lambda t: expected[t]) == (128, 256, 64)
     assert all(0.7 < expected[t] * 1e6 / measured[t] < 1.4 for t in measured)

@@ -26,16 +26,16 @@ entry:
 """
 
 
-def names(*given, **options):
-    return {p.name: p.choices for p in compiler_space(*given, **options).parameters}
+def names(*args, **options):
+    return {p.name: p.choices for p in compiler_space(*args, **options).parameters}
 
 
 def test_passes_declare_choices_of_their_options():
-    found = {p.name: p.choices for p in declared_parameters()}
-    assert {"num_stages", "prefetch_operands", "num_warps", *SWITCHES.values()} <= found.keys()
+    choices = {p.name: p.choices for p in declared_parameters()}
+    assert {"num_stages", "prefetch_operands", "num_warps", *SWITCHES.values()} <= choices.keys()
     by_pass = {o.keyword: o.choices for o in lookup("async-pipeline").options}
-    assert set(by_pass["num_stages"]) <= set(found["num_stages"])
-    assert found["num_warps"] == (1, 2, 4, 8, 16)
+    assert set(by_pass["num_stages"]) <= set(choices["num_stages"])
+    assert choices["num_warps"] == (1, 2, 4, 8, 16)
 
 
 def test_what_makes_no_difference_is_left_out():
@@ -60,6 +60,6 @@ def test_choices_are_of_options_that_there_are():
     with pytest.raises(TypeError, match="no option missing"):
 
         @pass_("undeclared", choices={"missing": (1, 2)})
-        def undeclared(function: Function, *, known: int = 1) -> Function:
+        def undeclared(function: Function, *, bound: int = 1) -> Function:
             """Nothing."""
             return function

@@ -29,5 +29,5 @@ def test_grids_are_numbers_or_functions_of_a_point(grid, extents):
 
 def test_only_arrays_whose_bytes_are_known_are_counted():
     """A device knows how much it moves at least; numbers and descriptors say nothing of that."""
-    given = {"x": np.zeros((4, 8), np.float16), "n": 64, "to": SimpleNamespace(shape=(4, 8))}
-    assert footprint_of(given) == 64.0
+    arguments = {"x": np.zeros((4, 8), np.float16), "n": 64, "to": SimpleNamespace(shape=(4, 8))}
+    assert footprint_of(arguments) == 64.0

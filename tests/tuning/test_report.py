@@ -108,16 +108,16 @@ def test_parts_of_nothing_are_left_out():
     assert "blocks of" not in explain(attrs.evolve(result((BEST,)), surveys=unknown))
 
 
-@pytest.mark.parametrize(("count", "said"), [(1, False), (2, True)])
-def test_where_most_are_wrong_the_first_one_is_doubted(count, said):
-    found = result((BEST, *BAD[:count]), expected=None)
-    assert ("rather that one is wrong" in explain(found)) == said
+@pytest.mark.parametrize(("count", "is_doubted"), [(1, False), (2, True)])
+def test_where_most_are_wrong_the_first_one_is_doubted(count, is_doubted):
+    values = result((BEST, *BAD[:count]), expected=None)
+    assert ("rather that one is wrong" in explain(values)) == is_doubted
     assert "rather that one is wrong" not in explain(result((BEST, *BAD)))
 
 
 def test_effects():
-    found = [(e.parameter, e.choice, e.seconds, e.ratio) for e in effects(result())]
-    assert found == [
+    results = [(e.parameter, e.choice, e.seconds, e.ratio) for e in effects(result())]
+    assert results == [
         ("M", 16, 2e-3, 1.0), ("M", 32, 3e-3, 1.5), ("N", 16, 5e-3, 2.5), ("N", 32, 2e-3, 1.0),
         ("num_warps", 4, 2e-3, 1.0),
     ]  # fmt: skip
@@ -128,11 +128,11 @@ def test_effects():
     [((1, 2, 3, 4), 1.0), ((4, 3, 2, 1), -1.0), ((1, 1, 1, 1), None), ((1, 2, 2, 3), 0.9487),
      ((1, 2, None, 3), 1.0), ((1, 2, None, None), None)],
 )  # fmt: skip
-def test_how_far_the_model_agrees(predicted, agreement):
+def test_how_far_the_model_correlates(predicted, agreement):
     """Spearman's correlation, equal places shared; of two candidates there is none."""
     outcomes = [measured(16, 32, [i + 1.0] * 3, p) for i, p in enumerate(predicted)]
-    found = rank_correlation(result(tuple(outcomes)))
-    assert found == (agreement if agreement is None else pytest.approx(agreement, abs=1e-4))
+    correlation = rank_correlation(result(tuple(outcomes)))
+    assert correlation == (agreement if agreement is None else pytest.approx(agreement, abs=1e-4))
 
 
 def test_spread_is_half_the_middle_half():

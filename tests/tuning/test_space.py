@@ -17,7 +17,7 @@ def space(*parameters: tuple[str, tuple[int, ...]]) -> Space:
     return Space(tuple(TuningParameter(*p) for p in parameters))
 
 
-def test_a_space_is_the_product_of_its_parameters():
+def test_the_size_of_a_space_is_that_of_its_parameters_multiplied():
     points = list(space(("A", (1, 2)), ("B", (3, 4, 5))))
     assert len(points) == 6
     assert points[:2] == [{"A": 1, "B": 3}, {"A": 1, "B": 4}]
@@ -81,5 +81,5 @@ def test_the_papers_space_is_three_powers_of_two_for_each_of_three_parameters():
 
 
 def test_parts_of_a_tile_become_attributes_of_the_kernel():
-    found = attributes_of({"micro.TM": 8, "nano.TM": 2, "micro.TN": 16, "nano.TN": 4})
-    assert found == {"micro": (8, 16), "nano": (2, 4)}
+    attributes = attributes_of({"micro.TM": 8, "nano.TM": 2, "micro.TN": 16, "nano.TN": 4})
+    assert attributes == {"micro": (8, 16), "nano": (2, 4)}

@@ -26,8 +26,8 @@ BEST = "M=64,N=32,num_warps=4"
 
 
 def by_formula(meter=None, **rest):
-    wanted, meter = rest.pop("problem", problem()), meter or FormulaMeter(bowl)
-    return tune(wanted, meter, executor=SynchronousExecutor(), version="1", **rest)
+    expected, meter = rest.pop("problem", problem()), meter or FormulaMeter(bowl)
+    return tune(expected, meter, executor=SynchronousExecutor(), version="1", **rest)
 
 
 def test_exhaustive_search_tries_everything_and_finds_the_quickest():
@@ -64,8 +64,10 @@ def test_candidates_that_fail_are_outcomes_with_codes():
         "M=16,N=16,num_warps=4": "raise", "M=16,N=16,num_warps=8": "wrong",
     }  # fmt: skip
     result = by_formula(FormulaMeter(bowl, faults=faults))
-    found = {o.name: (o.status, o.code) for o in (*result.left_out, *result.outcomes) if not o.good}
-    assert list(found.values()) == [
+    by_name = {
+        o.name: (o.status, o.code) for o in (*result.left_out, *result.outcomes) if not o.good
+    }
+    assert list(by_name.values()) == [
         (Status.INFEASIBLE, "TIR0708"), (Status.FAILED, "TIR1108"),
         (Status.FAILED, "TIR1108"), (Status.WRONG, "TIR1107"),
     ]  # fmt: skip
@@ -90,8 +92,8 @@ def test_crashes_and_hangs_end_their_own_process_alone(over):
     meter = FormulaMeter(bowl, faults=faults, needs_isolation=True, hung=str(over))
     limits = TimeLimits(compile=600, measure=600)
     result = tune(problem(space), meter, processes=2, limits=limits)
-    found = {o.point["M"]: (o.status, o.code) for o in result.outcomes if not o.good}
-    assert found == {
+    by_size = {o.point["M"]: (o.status, o.code) for o in result.outcomes if not o.good}
+    assert by_size == {
         16: (Status.CRASHED, "TIR1105"), 32: (Status.TIMEOUT, "TIR1106"),
         128: (Status.CRASHED, "TIR1105"),
     }  # fmt: skip
@@ -192,5 +194,5 @@ def test_measurements_of_another_compiler_are_not_reused():
 
 
 def test_this_compilers_version_is_the_same_whenever_it_is_asked_for():
-    found = tune(problem(), FormulaMeter(bowl), executor=SynchronousExecutor(), stop=Stop(trials=1))
-    assert "+" in found.family.compiler
+    tuned = tune(problem(), FormulaMeter(bowl), executor=SynchronousExecutor(), stop=Stop(trials=1))
+    assert "+" in tuned.family.compiler

@@ -31,10 +31,10 @@ def double(x, y, n, BLOCK: tl.constexpr):
 
 @triton.jit
 def total(x, y, n, BLOCK: tl.constexpr):
-    found = tl.zeros((BLOCK,), tl.float32)
+    out = tl.zeros((BLOCK,), tl.float32)
     for at in range(0, n, BLOCK):
-        found += tl.load(x + at + tl.arange(0, BLOCK))
-    tl.store(y + tl.arange(0, BLOCK), found)
+        out += tl.load(x + at + tl.arange(0, BLOCK))
+    tl.store(y + tl.arange(0, BLOCK), out)
 
 
 CONFIGS = [triton.Config({"BLOCK": b}, num_warps=1) for b in (16, 0, 64)]
@@ -74,9 +74,9 @@ def test_tunables_that_are_quickest():
     a, b = (np.ones((16, 32), np.float32) for _ in "ab")
     c = np.zeros((32, 32), np.float32)
     kernel = program.kernel()
-    found = kernel.fastest(lambda t: (32 // t["TM"], 32 // t["TN"]), a, b, c, 32, 32, 16, on="cpu")
-    assert found.keys() == {"TM", "TN", "TK"}
-    assert found["TM"] in (16, 32) and found["TK"] == 8
+    result = kernel.fastest(lambda t: (32 // t["TM"], 32 // t["TN"]), a, b, c, 32, 32, 16, on="cpu")
+    assert result.keys() == {"TM", "TN", "TK"}
+    assert result["TM"] in (16, 32) and result["TK"] == 8
     assert not c.any()
     with pytest.raises(LaunchError, match="interpreter does not measure"):
         kernel.fastest((1, 1), a, b, c, 32, 32, 16, on="interpreter")
@@ -108,10 +108,10 @@ def test_measurements_are_remembered_where_that_is_asked_for(monkeypatch, tmp_pa
 
     module = double.module({"x": "*fp32", "y": "*fp32", "n": "i32"}, {"BLOCK": 16})
     candidates = [Candidate(module, "double", (n,)) for n in (2, 3, 4)]
-    given = {"x": arrays(16)[0], "n": 16}
+    inputs = {"x": arrays(16)[0], "n": 16}
     for remember, count in ((False, 2), (True, 4), (True, 4), (False, 6)):
-        found = measured_here(Counting(counted), candidates, given, remember=remember)
-        assert found[0] == 1.25e-3 and found[2] == 1e-3
-        assert isinstance(found[1], TileirError)
+        timing = measured_here(Counting(counted), candidates, inputs, remember=remember)
+        assert timing[0] == 1.25e-3 and timing[2] == 1e-3
+        assert isinstance(timing[1], TileirError)
         assert len(calls) == count
     assert (tmp_path / "tuning.db").exists()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 _STAGE = 'stage "split_k"\n\n'
 _KERNEL = "define kernel void @k(i1 %c) {cluster = 4, num_warps = 8} {\nentry:\n"
-_MEET = "  gpu.cluster_arrive\n  gpu.cluster_wait\n"
+_SYNCHRONIZE = "  gpu.cluster_arrive\n  gpu.cluster_wait\n"
 _ROLE = "define private void @f() {\nentry:\n  ret\n}\n"
 _START = "  gpu.role @f {warps = 4}\n"
 
@@ -14,9 +14,9 @@ def _kernel(body: str, more: str = "") -> str:
 
 
 RIGHT = [
-    _kernel(_MEET + _MEET + "  ret\n"),
-    _kernel(_START + "  gpu.join\n" + _MEET + "  ret\n", _ROLE),
-    _kernel("  cond_br %c, a, b\na:\n" + _MEET + "  br out\nb:\n  br out\nout:\n  ret\n"),
+    _kernel(_SYNCHRONIZE + _SYNCHRONIZE + "  ret\n"),
+    _kernel(_START + "  gpu.join\n" + _SYNCHRONIZE + "  ret\n", _ROLE),
+    _kernel("  cond_br %c, a, b\na:\n" + _SYNCHRONIZE + "  br out\nb:\n  br out\nout:\n  ret\n"),
 ]
 
 WRONG = [
@@ -27,7 +27,7 @@ WRONG = [
     ("TIR0229", _kernel(  # on one path alone
         "  cond_br %c, a, b\na:\n  gpu.cluster_arrive\n  br out\nb:\n  br out\nout:\n"
         "  «gpu.cluster_wait\n  ret\n")),
-    ("TIR0229", _kernel(  # again in the next round
+    ("TIR0229", _kernel(  # again in the next iteration
         "  br l\nl:\n  «gpu.cluster_arrive\n  cond_br %c, l, out\nout:\n"
         "  gpu.cluster_wait\n  ret\n")),
     ("TIR0229", _kernel(  # and further in

@@ -1,4 +1,4 @@
-"""Rooms in shared memory that are wrong, and, without a marker, some that are right."""
+"""Allocations in shared memory that are wrong, and, without a marker, some that are right."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ HERE = "  %s = splat f16<8, 16> 0.0\n  gpu.local_store %s, %a, 0\n"
 
 def other(offset: int, mark: str = "«") -> str:
     """A second buffer, of 512 bytes."""
-    room = f"shared = [{offset}, 512]"
-    return f"  {mark}%b = gpu.shared_alloc f16 addrspace(3)* {{shape = [2, 8, 16], {room}}}\n"
+    allocation = f"shared = [{offset}, 512]"
+    return f"  {mark}%b = gpu.shared_alloc f16 addrspace(3)* {{shape = [2, 8, 16], {allocation}}}\n"
 
 
 def scratch(offset: int, mark: str = "«") -> str:
-    """An op with a room of 16 bytes."""
+    """An op with an allocation of 16 bytes."""
     return f"  {mark}%u = unsplat f16 f16<1> 1.0 {{shared = [{offset}, 16]}}\n"
 
 
-def malformed(room: str) -> str:
-    """The same with something else for a room."""
-    return f"  %u = unsplat f16 f16<1> 1.0 {{«shared = {room}}}\n"
+def malformed(allocation: str) -> str:
+    """The same with something else for an allocation."""
+    return f"  %u = unsplat f16 f16<1> 1.0 {{«shared = {allocation}}}\n"
 
 
 THERE = "  gpu.local_store %s, %b, 0\n  %v = gpu.local_load f16<8, 16> %b, 0\n"
@@ -35,11 +35,11 @@ _OVERLAPPING = [
     A + other(256) + HERE + THERE + TAKE,  # two buffers
     A + COPY + scratch(0),  # a copy that no thread waits for
     A + COPY + "  gpu.async_wait {pending = 1}\n" + scratch(0),  # or that may be pending
-    A + HERE + LOOP + TAKE + scratch(0) + BACK,  # read again in the next round
+    A + HERE + LOOP + TAKE + scratch(0) + BACK,  # read again in the next iteration
     A + LOOP + HERE + BACK + scratch(0) + TAKE,  # written in a loop, read after it
     A + "  cond_br %c, l, r\nl:\n" + HERE + "  br out\nr:\n  br out\nout:\n" + scratch(8) + TAKE,
 ]
-_APART = [
+_DISJOINT = [
     A + HERE + scratch(512) + TAKE,
     A + scratch(0) + HERE + TAKE,
     A + HERE + TAKE + scratch(0),
@@ -59,9 +59,12 @@ WRONG = [
     *(("TIR0228", _module(text)) for text in _OVERLAPPING),
     ("TIR0227", _module(scratch(1016))),
     ("TIR0227", _module(scratch(0)).replace("{shared = 1024}", "")),
-    *(("TIR0106", _module(malformed(room))) for room in ("[-16, 16]", "[0, 0]", "[0]", "[]")),
+    *(
+        ("TIR0106", _module(malformed(allocation)))
+        for allocation in ("[-16, 16]", "[0, 0]", "[0]", "[]")
+    ),
     ("TIR0222", _module(scratch(0, "")).replace("define", "«define").replace("1024", "-1")),
     ("TIR0222", _module(scratch(0, "")).replace("define", "«define").replace("1024", "true")),
     ("TIR0224", _module(scratch(0)).replace(STAGE, "")),
 ]
-RIGHT = [_module(text).replace("«", "") for text in _APART]
+RIGHT = [_module(text).replace("«", "") for text in _DISJOINT]

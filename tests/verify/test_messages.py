@@ -28,9 +28,9 @@ from tileir.values import Value
 from tileir.verify import diagnose, verify
 
 
-def said(found: tuple[Diagnostic, ...]) -> list[str]:
+def texts_of(diagnostics: tuple[Diagnostic, ...]) -> list[str]:
     """Code, message and operand of each."""
-    return [f"{d.code} {d.message} | {d.operand}" for d in found]
+    return [f"{d.code} {d.message} | {d.operand}" for d in diagnostics]
 
 
 TEXTS = [
@@ -64,9 +64,9 @@ TEXTS = [
 ]
 
 
-@pytest.mark.parametrize(("before", "text", "wanted"), TEXTS)
-def test_messages(before: str, text: str, wanted: str) -> None:
-    assert wanted in said(findings(before + body(text)))
+@pytest.mark.parametrize(("before", "text", "expected"), TEXTS)
+def test_messages(before: str, text: str, expected: str) -> None:
+    assert expected in texts_of(findings(before + body(text)))
 
 
 PREDICATES = [
@@ -97,19 +97,19 @@ PREDICATES = [
 ]
 
 
-@pytest.mark.parametrize(("text", "wanted"), PREDICATES)
-def test_messages_about_predicates(text: str, wanted: str) -> None:
-    assert wanted in said(findings(marked(text)))
+@pytest.mark.parametrize(("text", "expected"), PREDICATES)
+def test_messages_about_predicates(text: str, expected: str) -> None:
+    assert expected in texts_of(findings(marked(text)))
 
 
 def test_a_predicate_that_is_defined_nowhere() -> None:
     lost = Add(N, ONE, predicate=Value(I1, "q"), location=HERE)
-    found = diagnose(module(Block("entry", (), (lost, RET))))
-    assert said(found) == ["TIR0211 %q is not defined in @f | predicate"]
+    diagnostics = diagnose(module(Block("entry", (), (lost, RET))))
+    assert texts_of(diagnostics) == ["TIR0211 %q is not defined in @f | predicate"]
     argument = module(
         Block("entry", (), (jump("next", Value(I32, "q")),)), Block("next", (P,), (RET,))
     )
-    assert said(diagnose(argument)) == ["TIR0211 %q is not defined in @f | None"]
+    assert texts_of(diagnose(argument)) == ["TIR0211 %q is not defined in @f | None"]
 
 
 def test_functions_after_a_declaration_are_checked() -> None:
@@ -120,14 +120,14 @@ def test_functions_after_a_declaration_are_checked() -> None:
 
 def test_what_follows_a_call_is_checked() -> None:
     ops = "  call @no\n  %p = global_address f32* @neither\n  ret\n"
-    found = said(findings(body(ops)))
-    assert [f.split(" is")[0] for f in found] == ["TIR0301 @no", "TIR0301 @neither"]
+    messages = texts_of(findings(body(ops)))
+    assert [f.split(" is")[0] for f in messages] == ["TIR0301 @no", "TIR0301 @neither"]
 
 
 def test_void_is_no_result() -> None:
-    made = Function("f", (), (VOID,), location=HERE)
+    function = Function("f", (), (VOID,), location=HERE)
     message = "TIR0216 void is not a value: @f has no results instead | None"
-    assert said(diagnose(Module({"f": made}))) == [message]
+    assert texts_of(diagnose(Module({"f": function}))) == [message]
 
 
 def test_the_least_of_every_setting() -> None:
@@ -145,9 +145,9 @@ def test_recursion_says_how() -> None:
 
     callees = {"above": "over", "over": "a", "a": "b", "b": "a", "c": "c"}
     functions = [calling(*pair) for pair in callees.items()]
-    found = diagnose(Module({f.name: f for f in functions}))
+    diagnostics = diagnose(Module({f.name: f for f in functions}))
     end = "; device functions are inlined and cannot recurse | None"
-    assert said(found) == [
+    assert texts_of(diagnostics) == [
         "TIR0306 @a calls itself through @b" + end,
         "TIR0306 @b calls itself through @a" + end,
         "TIR0306 @c calls itself" + end,
@@ -158,15 +158,15 @@ def test_recursion_says_how() -> None:
     ("label", "code"), [("next", "TIR0207"), ("nowhere", "TIR0204")], ids=["arguments", "label"]
 )
 def test_predicates_are_left_alone_where_blocks_are_wrong(label: str, code: str) -> None:
-    made = Add(N, ONE, predicate=C)
-    leave = Branch(Successor(label, (made.result, made.result)))
-    broken = module(Block("entry", (), (made, leave)), Block("next", (P,), (RET,)))
+    op = Add(N, ONE, predicate=C)
+    leave = Branch(Successor(label, (op.result, op.result)))
+    broken = module(Block("entry", (), (op, leave)), Block("next", (P,), (RET,)))
     assert code in [d.code for d in diagnose(broken)]
 
 
 def test_results_of_two_types() -> None:
-    given = Function("f", (Parameter(N),), (I32, F32), {"e": Block("e", (), (Return((N,)),))})
-    assert said(diagnose(Module({"f": given}))) == [
+    function = Function("f", (Parameter(N),), (I32, F32), {"e": Block("e", (), (Return((N,)),))})
+    assert texts_of(diagnose(Module({"f": function}))) == [
         "TIR0215 @f returns i32, f32, not 1 values | None"
     ]
 
@@ -175,16 +175,16 @@ def roomy(text: str) -> tuple[Diagnostic, ...]:
     return findings(STAGE + ROOMY + text + "  ret\n}\n")
 
 
-def test_messages_about_rooms() -> None:
-    found = roomy(A + WRITTEN + scratch(496) + TAKE)
+def test_messages_about_allocations() -> None:
+    result = roomy(A + WRITTEN + scratch(496) + TAKE)
     message = "unsplat has bytes 496 to 511, where gpu.shared_alloc still needs some"
-    assert said(found) == [f"TIR0228 {message} | shared"]
-    assert [note.message for note in found[0].notes] == ["it has bytes 0 to 511"]
+    assert texts_of(result) == [f"TIR0228 {message} | shared"]
+    assert [note.message for note in result[0].notes] == ["it has bytes 0 to 511"]
     message = "TIR0227 unsplat has bytes 1009 to 1024, and @k 1024 in all | shared"
-    assert said(roomy(scratch(1009))) == [message]
+    assert texts_of(roomy(scratch(1009))) == [message]
 
 
-def test_rooms_that_touch_the_end_or_one_another() -> None:
+def test_allocations_that_touch_the_end_or_one_another() -> None:
     upper = A.replace("[0, 512]", "[512, 512]")
     assert roomy(scratch(1008) + upper + WRITTEN + scratch(496).replace("%u", "%v") + TAKE) == ()
 
@@ -204,24 +204,27 @@ def test_a_clash_is_reported_once() -> None:
     assert [d.code for d in roomy(A + other(256) + stores + twice)] == ["TIR0228"]
 
 
-def test_a_buffer_without_a_room_yet_clashes_with_none() -> None:
+def test_a_buffer_without_an_allocation_yet_overlaps_with_none() -> None:
     assert roomy(A.replace(", shared = [0, 512]", "") + WRITTEN + scratch(0) + TAKE) == ()
 
 
-def test_rooms_are_left_alone_where_blocks_are_wrong() -> None:
-    found = roomy(A + WRITTEN + scratch(496) + TAKE + "  br nowhere\n")
-    assert "TIR0228" not in [d.code for d in found]
+def test_allocations_are_left_alone_where_blocks_are_wrong() -> None:
+    result = roomy(A + WRITTEN + scratch(496) + TAKE + "  br nowhere\n")
+    assert "TIR0228" not in [d.code for d in result]
 
 
 @pytest.mark.parametrize(("kind", "space"), [("global", 4), ("constant", 3)])
 def test_globals_in_the_wrong_place(kind: str, space: int) -> None:
-    (found,) = findings(f"{kind} addrspace({space}) f32 @x = 1.0\n")
-    assert found.message == f"@x: a {kind} cannot be in address space {space}"
+    (diagnostic,) = findings(f"{kind} addrspace({space}) f32 @x = 1.0\n")
+    assert diagnostic.message == f"@x: a {kind} cannot be in address space {space}"
 
 
 @pytest.mark.parametrize(("more", "end"), [(0, ""), (7, ""), (8, ", ...")])
 def test_a_label_that_is_none_names_some_that_are(more: int, end: str) -> None:
     labels = [f"b{n}" for n in range(more)]
     broken = module(Block("entry", (), (jump("nowhere"),)), *(Block(b, (), (RET,)) for b in labels))
-    known = ", ".join(["entry", *labels][:8]) + end
-    assert said(diagnose(broken))[0] == f"TIR0204 no block nowhere in @f; it has {known} | None"
+    labels_named = ", ".join(["entry", *labels][:8]) + end
+    assert (
+        texts_of(diagnose(broken))[0]
+        == f"TIR0204 no block nowhere in @f; it has {labels_named} | None"
+    )

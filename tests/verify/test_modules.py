@@ -39,8 +39,8 @@ def module(*blocks: Block) -> Module:
     return Module({"f": function(*blocks)})
 
 
-def codes(found: tuple[Diagnostic, ...]) -> list[str]:
-    return [d.code for d in found if d.severity is Severity.ERROR]
+def codes(diagnostics: tuple[Diagnostic, ...]) -> list[str]:
+    return [d.code for d in diagnostics if d.severity is Severity.ERROR]
 
 
 def jump(label: str, *arguments: Value | Constant, location: Location | None = None) -> Branch:
@@ -93,8 +93,8 @@ STRUCTURES: list[tuple[str, Module]] = [
 
 @pytest.mark.parametrize(("code", "broken"), STRUCTURES)
 def test_structure(code: str, broken: Module) -> None:
-    found = [d for d in diagnose(broken) if d.code == code]
-    assert found and found[0].location == HERE, list(map(str, diagnose(broken)))
+    diagnostics = [d for d in diagnose(broken) if d.code == code]
+    assert diagnostics and diagnostics[0].location == HERE, list(map(str, diagnose(broken)))
 
 
 def test_one_op_in_two_blocks_is_two_definitions() -> None:
@@ -109,8 +109,8 @@ def test_one_op_in_two_functions_is_two_definitions() -> None:
         name: Function(name, (Parameter(v),), (), {"e": Block("e", (), (shared, RET))})
         for name, v in (("f", a), ("g", b))
     })  # fmt: skip
-    found = diagnose(broken)
-    assert codes(found) == ["TIR0213"] and found[0].location == HERE
+    diagnostics = diagnose(broken)
+    assert codes(diagnostics) == ["TIR0213"] and diagnostics[0].location == HERE
 
 
 def test_functions_may_share_what_is_no_value() -> None:
@@ -137,8 +137,8 @@ GLOBALS = [
 
 @pytest.mark.parametrize("symbol", GLOBALS, ids=range(len(GLOBALS)))
 def test_globals(symbol: Global) -> None:
-    found = diagnose(Module(globals={"g": symbol}))
-    assert [(d.code, d.location) for d in found] == [("TIR0307", HERE)]
+    diagnostics = diagnose(Module(globals={"g": symbol}))
+    assert [(d.code, d.location) for d in diagnostics] == [("TIR0307", HERE)]
 
 
 @pytest.mark.parametrize("alignment", [3, 12, -8, 4.0, "4", True])
@@ -152,8 +152,8 @@ def test_alignment_of_globals(alignment: Any) -> None:
     {"attributes": {"cluster": np.array([1, 2])}},
 ])  # fmt: skip
 def test_settings_of_another_kind_than_numbers(settings: dict[str, Any]) -> None:
-    found = codes(diagnose(Module({"f": function(Block("e", (), (RET,)), **settings)})))
-    assert found[-1] == ("TIR0221" if "alignment" in settings else "TIR0222")
+    result = codes(diagnose(Module({"f": function(Block("e", (), (RET,)), **settings)})))
+    assert result[-1] == ("TIR0221" if "alignment" in settings else "TIR0222")
 
 
 @pytest.mark.parametrize("promise", [{"aligned": "16"}, {"aligned": 1.0}, {"multiple_of": "2"}])
@@ -179,8 +179,8 @@ def test_symbols_are_filed_under_their_names() -> None:
     assert codes(diagnose(Module({"g": function(ret, location=HERE)}))) == ["TIR0308"]
     assert codes(diagnose(Module(globals={"h": Global("g", F32, 1)}))) == ["TIR0308"]
     both = Module({"f": function(ret, location=HERE)}, {"f": Global("f", F32, 1, location=HERE)})
-    (found,) = diagnose(both)
-    assert found.code == "TIR0308" and found.notes[0].location == HERE
+    (diagnostics,) = diagnose(both)
+    assert diagnostics.code == "TIR0308" and diagnostics.notes[0].location == HERE
 
 
 UNWRITABLE = [
@@ -191,16 +191,16 @@ UNWRITABLE = [
 @pytest.mark.parametrize("value", UNWRITABLE, ids=ascii)
 def test_what_no_text_can_spell_is_no_attribute(value: object) -> None:
     broken = Module({"f": function(attributes={"x": value}, location=HERE)}, metadata={"y": value})
-    found = diagnose(broken)
-    assert codes(found) == ["TIR0310", "TIR0310"] and found[1].location == HERE
-    assert found[0].message.startswith("metadata hold y = ")
+    diagnostics = diagnose(broken)
+    assert codes(diagnostics) == ["TIR0310", "TIR0310"] and diagnostics[1].location == HERE
+    assert diagnostics[0].message.startswith("metadata hold y = ")
 
 
 def test_symbols_and_labels_are_text() -> None:
     half = "a\ud800"
     assert codes(diagnose(Module(globals={half: Global(half, F32, 1)}))) == ["TIR0308"]
-    made = Function(half, (), (), {half: Block(half, (), (RET,))})
-    assert codes(diagnose(Module({half: made}))) == ["TIR0308", "TIR0203"]
+    function = Function(half, (), (), {half: Block(half, (), (RET,))})
+    assert codes(diagnose(Module({half: function}))) == ["TIR0308", "TIR0203"]
     with pytest.raises(VerifyError, match="TIR0106"):
         Print((ONE,), prefix=half)
 
@@ -211,29 +211,29 @@ def test_names_of_attributes_are_words(name: str) -> None:
 
 
 def test_attributes_that_fit() -> None:
-    held = {"a.b-c$": 10**40 - 1, "_": (), "nan": ("a",), "x": [1, 2], "y": 1.5, "z": True}
-    assert verify(Module({"f": function(attributes=held)}, metadata=held)) == ()
+    attributes = {"a.b-c$": 10**40 - 1, "_": (), "nan": ("a",), "x": [1, 2], "y": 1.5, "z": True}
+    assert verify(Module({"f": function(attributes=attributes)}, metadata=attributes)) == ()
 
 
 def test_a_global_is_no_function() -> None:
     call = Call((), "g", (), location=HERE)
     broken = module(Block("e", (), (call, RET))).evolve(globals={"g": Global("g", F32, 1)})
-    found = diagnose(broken)
-    assert codes(found) == ["TIR0302"] and found[0].location == HERE
+    diagnostics = diagnose(broken)
+    assert codes(diagnostics) == ["TIR0302"] and diagnostics[0].location == HERE
 
 
 def test_an_op_newer_than_its_module(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Add, "since", (1, 7))
     block = Block("e", (), (Add(N, ONE, location=HERE), RET))
-    found = diagnose(module(block))
-    assert codes(found) == ["TIR0401"] and "tir 1.7" in found[0].message
+    diagnostics = diagnose(module(block))
+    assert codes(diagnostics) == ["TIR0401"] and "tir 1.7" in diagnostics[0].message
     assert diagnose(module(block).evolve(version=(1, 7))) == ()
 
 
 def test_layouts_need_a_stage() -> None:
     block = Block("e", (), (Splat(N, Tile(I32, (8,), "blocked"), location=HERE), RET))
-    found = diagnose(module(block))
-    assert codes(found) == ["TIR0225"] and found[0].location == HERE
+    diagnostics = diagnose(module(block))
+    assert codes(diagnostics) == ["TIR0225"] and diagnostics[0].location == HERE
     assert diagnose(module(block).evolve(stage="gpu")) == ()
 
 
@@ -243,9 +243,9 @@ def test_recursion_is_found_once_per_function() -> None:
         return Function(name, (), (), {"e": Block("e", (), (*ops, Return(())))})
 
     functions = [calling("a", "b", "d"), calling("b", "c"), calling("c", "a"), calling("d")]
-    found = diagnose(Module({f.name: f for f in functions}))
-    assert [d.message.split()[0] for d in found] == ["@a", "@b", "@c"]
-    assert {d.code for d in found} == {"TIR0306"}
+    diagnostics = diagnose(Module({f.name: f for f in functions}))
+    assert [d.message.split()[0] for d in diagnostics] == ["@a", "@b", "@c"]
+    assert {d.code for d in diagnostics} == {"TIR0306"}
 
 
 def test_calls_without_cycles_are_fine() -> None:
@@ -275,22 +275,22 @@ def test_all_errors_come_in_one_run_in_the_order_of_the_text() -> None:
 
 
 def test_a_use_that_is_not_dominated_names_the_definition() -> None:
-    made = Add(N, ONE, location=Location("k.tir", 4, 3))
+    op = Add(N, ONE, location=Location("k.tir", 4, 3))
     broken = module(
         Block("entry", (), (CondBranch(C, Successor("a"), Successor("b")),)),
-        Block("a", (), (made, jump("b"))),
-        Block("b", (), (Add(ONE, made.result, location=HERE), RET)),
+        Block("a", (), (op, jump("b"))),
+        Block("b", (), (Add(ONE, op.result, location=HERE), RET)),
     )
-    (found,) = diagnose(broken)
-    assert found.location == HERE and found.operand == 1
-    assert [note.location for note in found.notes] == [made.location]
+    (diagnostics,) = diagnose(broken)
+    assert diagnostics.location == HERE and diagnostics.operand == 1
+    assert [note.location for note in diagnostics.notes] == [op.location]
 
 
 def test_an_argument_is_used_where_its_edge_leaves() -> None:
-    made = Add(N, ONE)
+    op = Add(N, ONE)
     fine = module(
         Block("entry", (), (CondBranch(C, Successor("a"), Successor("next", (N,))),)),
-        Block("a", (), (made, jump("next", made.result))),
+        Block("a", (), (op, jump("next", op.result))),
         taking(P),
     )
     assert verify(fine) == ()

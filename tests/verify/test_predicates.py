@@ -92,12 +92,12 @@ def marked(text: str) -> str:
 
 @pytest.mark.parametrize(("code", "text"), WARNED)
 def test_a_warning_points_at_the_read(code: str, text: str) -> None:
-    found = findings(marked(text))
-    assert not [d for d in found if d.severity is Severity.ERROR], list(map(str, found))
-    places = [(d.code, d.location.line, d.location.column) for d in found if d.location]
-    assert (code, *place(marked(text))) in places, list(map(str, found))
+    diagnostic = findings(marked(text))
+    assert not [d for d in diagnostic if d.severity is Severity.ERROR], list(map(str, diagnostic))
+    places = [(d.code, d.location.line, d.location.column) for d in diagnostic if d.location]
+    assert (code, *place(marked(text))) in places, list(map(str, diagnostic))
 
 
 @pytest.mark.parametrize("text", SILENT)
-def test_nothing_is_said_of_values_that_are_defined_where_they_are_read(text: str) -> None:
+def test_nothing_is_reported_of_values_that_are_defined_where_they_are_read(text: str) -> None:
     assert findings(marked(text)) == ()

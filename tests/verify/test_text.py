@@ -13,7 +13,7 @@ from tileir.errors import Diagnostic, Severity
 from tileir.verify import diagnose
 
 from .clusters import RIGHT as CLUSTERS, WRONG as NO_CLUSTERS, WRONG_TWICE
-from .shared_memory import RIGHT, WRONG as ROOMS
+from .shared_memory import RIGHT, WRONG as ALLOCATIONS
 
 HEADER = "define kernel void @k(f32* %x, i32* %y, i32 %n, f32 %f, i1 %c) {\nentry:\n"
 
@@ -188,7 +188,7 @@ CASES = [
     *(("TIR0212", body(text)) for text in DOMINANCE),
     *((code, before + body(text)) for code, before, text in SYMBOLS),
     *MODULES,
-    *ROOMS,
+    *ALLOCATIONS,
     *NO_CLUSTERS,
 ]
 
@@ -197,13 +197,13 @@ CASES = [
     ("code", "marked"), CASES, ids=[f"{code}-{i}" for i, (code, _) in enumerate(CASES)]
 )
 def test_a_broken_rule_is_reported_where_it_is_broken(code: str, marked: str) -> None:
-    found = [d for d in findings(marked) if d.severity is Severity.ERROR]
-    places = [(d.code, d.location.line, d.location.column) for d in found if d.location]
-    assert (code, *place(marked)) in places, "\n".join(map(str, found))
+    diagnostics = [d for d in findings(marked) if d.severity is Severity.ERROR]
+    places = [(d.code, d.location.line, d.location.column) for d in diagnostics if d.location]
+    assert (code, *place(marked)) in places, "\n".join(map(str, diagnostics))
 
 
 @pytest.mark.parametrize("text", [*RIGHT, *CLUSTERS])
-def test_rooms_are_shared_where_they_are_not_in_use_at_once(text: str) -> None:
+def test_allocations_are_shared_where_they_are_not_live_at_once(text: str) -> None:
     assert not findings(text)
 
 
@@ -226,7 +226,7 @@ FINE = [
 
 
 @pytest.mark.parametrize(("before", "text"), FINE)
-def test_nothing_is_said_of_modules_that_keep_the_rules(before: str, text: str) -> None:
+def test_nothing_is_reported_of_modules_that_keep_the_rules(before: str, text: str) -> None:
     assert findings(before + body(text)) == ()
 
 

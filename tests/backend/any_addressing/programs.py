@@ -1,4 +1,4 @@
-"""Products of operands that no tensor map describes, as programs of pointers and masks."""
+"""Matmuls of operands that no tensor map describes, as programs of pointers and masks."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PLAIN = {"target": "sm_90a", "warp_specialize": False}
 
 
 @attrs.frozen
-class Product:
+class Matmul:
     """C [m, n] = A B with blocks of `block` rows, columns and steps of K. `along_k`: whether
     neighbours of A, and of B, are neighbours along K. `gathered`: row i of A is row `at`[i] of what
     the kernel gets. `through`: what operands are converted from, if not loaded as they are.
@@ -43,8 +43,8 @@ class Product:
     def module(self, multiple: int = 4) -> Module:
         """The program; extents are multiples of `multiple`."""
         (bm, bn, bk), b = self.block, Builder()
-        held = [x or self.element for x in self.through]
-        a, c = (arg(pointer(e), aligned=16, readonly=True) for e in held)
+        stored_types = [x or self.element for x in self.through]
+        a, c = (arg(pointer(e), aligned=16, readonly=True) for e in stored_types)
         data = {"a": a, "b": c}
         sizes = {name: arg(I32, multiple_of=multiple) for name in "mnk"}
         index = {"at": arg(pointer(I32), readonly=True)}
@@ -54,25 +54,27 @@ class Product:
             rows = b.program_id(axis=0) * bm + b.arange(bm)
             columns = b.program_id(axis=1) * bn + b.arange(bn)
             depth = b.arange(bk)
-            taken = (index + rows).load(rows < m, 0) if self.gathered else rows
-            left, right = self._places(x, y, (taken, columns, depth), (m, n, k))
+            row_index = (index + rows).load(rows < m, 0) if self.gathered else rows
+            left, right = self._places(x, y, (row_index, columns, depth), (m, n, k))
             left, right = b.var(left), b.var(right)
             steps = [(1 if a else e) * bk for a, e in zip(self.along_k, (m, n), strict=True)]
             zero = 0 if self.total.is_integer else 0.0
-            sums = b.var(b.full((bm, bn), zero, self.total))
+            acc = b.var(b.full((bm, bn), zero, self.total))
             options: dict[str, Any] = {} if self.stages is None else {"stages": self.stages}
             with b.for_(0, k, bk, **options) as at:
                 inside = depth < k - at
                 mask = (rows < m)[:, None] & inside[None, :]
-                va = self._loaded(left.get(), mask, held[0])
-                vb = self._loaded(right.get(), inside[:, None] & (columns < n)[None, :], held[1])
+                va = self._loaded(left.get(), mask, stored_types[0])
+                vb = self._loaded(
+                    right.get(), inside[:, None] & (columns < n)[None, :], stored_types[1]
+                )
                 if self.scaled:
                     va = (va.to(F32) * 0.5).to(self.element)
-                sums.set(b.dot(va, vb, sums.get(), precision=self.precision))
+                acc.set(b.dot(va, vb, acc.get(), precision=self.precision))
                 left.set(left.get() + steps[0])
                 right.set(right.get() + steps[1])
             mask = (rows < m)[:, None] & (columns < n)[None, :]
-            (z + (rows[:, None] * n + columns[None, :])).store(sums.get(), mask)
+            (z + (rows[:, None] * n + columns[None, :])).store(acc.get(), mask)
         return b.module()
 
     def _places(self, x: Any, y: Any, lanes: Any, extents: Any) -> tuple[Any, Any]:
@@ -85,53 +87,53 @@ class Product:
             b = depth[:, None] + columns[None, :] * k
         return x + a, y + b
 
-    def _loaded(self, place: Any, mask: Any, held: Element) -> Any:
-        value = place.load(mask, 0 if held.is_integer else 0.0)
-        return value if held is self.element else value.to(self.element)
+    def _loaded(self, place: Any, mask: Any, stored_type: Element) -> Any:
+        value = place.load(mask, 0 if stored_type.is_integer else 0.0)
+        return value if stored_type is self.element else value.to(self.element)
 
     def arguments(self, m: int, n: int, k: int) -> list[Any]:
-        """Arrays of numbers whose products are exact in f16, and the extents."""
+        """Arrays of numbers that are multiplied exactly in f16, and the extents."""
         random = np.random.default_rng(m + n + k)
         shapes = ((m, k) if self.along_k[0] else (k, m), (n, k) if self.along_k[1] else (k, n))
-        given = [
+        inputs = [
             random.integers(-4, 5, s).astype(dtype_of(x or self.element))
             for s, x in zip(shapes, self.through, strict=True)
         ]
         at = random.permutation(m).astype(np.int32)
-        return [*given, np.zeros((m, n), dtype_of(self.total)), m, n, k, at]
+        return [*inputs, np.zeros((m, n), dtype_of(self.total)), m, n, k, at]
 
     def results(self, extents: tuple[int, int, int], **options: Any) -> tuple[Any, Any]:
         """C by the interpreter and by all threads."""
         m, n, _ = extents
-        module, given = self.module(), self.arguments(*extents)
+        module, arguments = self.module(), self.arguments(*extents)
         grid = (-(-m // self.block[0]), -(-n // self.block[1]))
-        found: list[Any] = []
+        results: list[Any] = []
         for launch, chosen in ((tileir.interpret, {}), (SimtExecutor().launch, options)):
-            copies = [x.copy() if isinstance(x, np.ndarray) else x for x in given]
+            copies = [x.copy() if isinstance(x, np.ndarray) else x for x in arguments]
             launch(module, "matmul", grid, copies, **chosen)
-            found.append(copies[2])
-        return found[0], found[1]
+            results.append(copies[2])
+        return results[0], results[1]
 
 
 def gated(stages: int) -> Module:
-    """C = (A B) (A D), elementwise: blocks of 64 x 64, two sums in each step of 32 along K."""
+    """C = (A B) (A D), elementwise: blocks of 64 x 64, two accumulators, steps of 32 along K."""
     b = Builder()
     data = {name: arg(pointer(F16), aligned=16, readonly=True) for name in "abd"}
     sizes = {name: arg(I32, multiple_of=4) for name in "mnk"}
     with b.kernel("gated", **data, c=pointer(F32), **sizes) as (x, y, w, z, m, n, k):
         rows = b.program_id(axis=0) * 64 + b.arange(64)
         columns, depth = b.program_id(axis=1) * 64 + b.arange(64), b.arange(32)
-        sums = [b.var(b.full((64, 64), 0.0, F32)) for _ in "yw"]
+        accumulators = [b.var(b.full((64, 64), 0.0, F32)) for _ in "yw"]
         with b.for_(0, k, 32, stages=stages) as at:
             inside, along = depth < k - at, at + depth
             mask = (rows < m)[:, None] & inside[None, :]
             left = (x + (rows[:, None] * k + along[None, :])).load(mask, 0.0)
             mask = inside[:, None] & (columns < n)[None, :]
             place = along[:, None] * n + columns[None, :]
-            for total, base in zip(sums, (y, w), strict=True):
+            for total, base in zip(accumulators, (y, w), strict=True):
                 total.set(b.dot(left, (base + place).load(mask, 0.0), total.get()))
         mask = (rows < m)[:, None] & (columns < n)[None, :]
-        result = sums[0].get() * sums[1].get()
+        result = accumulators[0].get() * accumulators[1].get()
         (z + (rows[:, None] * n + columns[None, :])).store(result, mask)
     return b.module()
 

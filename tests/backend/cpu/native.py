@@ -1,4 +1,4 @@
-"""Pieces of code written by hand for all lanes: as a CPU's code, and by the machine of threads."""
+"""Code written by hand for all lanes: as a CPU's code, and by the machine of threads."""
 
 import ctypes
 
@@ -19,8 +19,9 @@ def address(thread, element, base, offset):
     return thread.advance(Pointer(element, AddressSpace.GLOBAL), base, offset, I32)
 
 
-def native(body, room):
-    """Run `body` of a thread and the address of `room` as machine code; the text it became."""
+def native(body, buffer):
+    """Run `body` of a thread and the address of `buffer` as machine code; the text it
+    became."""
     thread = CpuThread()
     thread.sites = []
     thread.start("bb0")
@@ -38,26 +39,26 @@ entry:
   ret void
 }}
 """
-    packed = (ctypes.c_uint64 * 1)(room.ctypes.data)
+    packed = (ctypes.c_uint64 * 1)(buffer.ctypes.data)
     code = load(text, 1)
     code.run(CpuLaunch().words, packed, 0, 1, 1, 1, 1)
     return text
 
 
-def threads(body, room):
+def threads(body, buffer):
     """Run `body` by the machine of threads."""
     memory = SimtMemory(0)
-    base = memory.place(room)
+    base = memory.place(buffer)
     thread = SimtThread(WIDTH, (0, 0, 0), (1, 1, 1), memory)
     with np.errstate(all="ignore"):
         body(thread, ThreadValues(np.full(WIDTH, base, np.int64)))
     memory.write_back()
 
 
-def agree(body, room):
-    """Both leave the same in `room`, of any type; what they leave, and the text."""
-    copy = room.copy()
-    text = native(body, room)
+def agree(body, buffer):
+    """Both leave the same in `buffer`, of any type; what they leave, and the text."""
+    copy = buffer.copy()
+    text = native(body, buffer)
     threads(body, copy)
-    assert room.tobytes() == copy.tobytes()
-    return room, text
+    assert buffer.tobytes() == copy.tobytes()
+    return buffer, text

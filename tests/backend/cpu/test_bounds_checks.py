@@ -16,8 +16,8 @@ from tileir.machine import dtype_of
 
 def built(body: Any, **arguments: Any) -> Module:
     b = Builder()
-    with b.kernel("k", **arguments) as given:
-        body(b, *given)
+    with b.kernel("k", **arguments) as inputs:
+        body(b, *inputs)
     return b.module()
 
 
@@ -159,9 +159,9 @@ def test_rows_are_looked_at_on_both_ends(step: int, kind: str) -> None:
     for start in (least, most):
         launch(module, 1, x, np.ones(64, np.float32), start)
     for start in (least - 1, most + 1, least - 60, most + 60):
-        given, outside = x.copy(), (whole[:64].copy(), whole[-64:].copy())
+        arguments, outside = x.copy(), (whole[:64].copy(), whole[-64:].copy())
         with pytest.raises(LaunchError, match=r"at byte -?[0-9]+ of x") as caught:
-            launch(module, 1, given, np.ones(64, np.float32), start)
+            launch(module, 1, arguments, np.ones(64, np.float32), start)
         assert caught.value.code == "TIR0501"
         assert (whole[:64] == outside[0]).all() and (whole[-64:] == outside[1]).all()
 
@@ -221,11 +221,11 @@ def test_steps_of_every_length_are_looked_at_to_both_ends(
     ends = (-lowest, size - 1 - highest)
     for start in {end + more for end in ends for more in (-9, -1, 0, 1, 9)}:
         inside = start + lowest >= 0 and start + highest < size
-        found = outcome("cpu", module, size, dtype, count, start, 0)
-        wanted = outcome("interpreter", module, size, dtype, count, start, 0)
-        assert found[0] == wanted[0] and (found[0] != "TIR0501") == inside, start
+        result = outcome("cpu", module, size, dtype, count, start, 0)
+        expected = outcome("interpreter", module, size, dtype, count, start, 0)
+        assert result[0] == expected[0] and (result[0] != "TIR0501") == inside, start
         if inside:
-            assert found == wanted, start
+            assert result == expected, start
 
 
 @pytest.mark.parametrize("step", [1, -1, 2, -3])
@@ -237,7 +237,7 @@ def test_lanes_that_wrap_are_looked_at_where_they_are(name: str, step: int) -> N
     for more in (-1, 0, 1, 2, 20):
         start = end - 31 * step + (more if step > 0 else -more)
         numbers = start, start - (0 if step > 0 else 79)
-        found = outcome("cpu", module, size, np.float32, 32, *numbers)
-        wanted = outcome("interpreter", module, size, np.float32, 32, *numbers)
-        assert found[0] == wanted[0], more
-        assert (found[0] == "TIR0501") == (more > 0 or abs(31 * step) >= size), more
+        result = outcome("cpu", module, size, np.float32, 32, *numbers)
+        expected = outcome("interpreter", module, size, np.float32, 32, *numbers)
+        assert result[0] == expected[0], more
+        assert (result[0] == "TIR0501") == (more > 0 or abs(31 * step) >= size), more

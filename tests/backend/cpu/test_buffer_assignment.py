@@ -1,4 +1,4 @@
-"""Tiles that lie in buffers: which share one, and that each is read before it is overwritten."""
+"""Tiles that are in buffers: which share one, and that each is read before it is overwritten."""
 
 import numpy as np
 import pytest
@@ -16,40 +16,40 @@ DTYPES = {F16: np.float16, F32: np.float32, F64: np.float64, I8: np.int8, I32: n
 M, N, K = 8, 64, 32
 
 
-def kernel(body, factor=F32, total=F32):
-    """A kernel that stores what `body` makes of A and B's tiles, and of a number of rounds."""
+def kernel(body, operand=F32, total=F32):
+    """A kernel that stores what `body` makes of A and B's tiles, and of a number of iterations."""
     b = Builder()
-    kinds = {"a": pointer(factor), "b": pointer(factor), "c": pointer(total)}
+    kinds = {"a": pointer(operand), "b": pointer(operand), "c": pointer(total)}
     with b.kernel("k", **kinds, n=I32) as (x, y, z, n):
 
         def tile(base, rows, columns):
             return base + (b.arange(rows)[:, None] * columns + b.arange(columns)[None, :])
 
-        found = body(b, lambda: tile(x, M, K).load(), lambda: tile(y, K, N).load(), n)
-        for i, value in enumerate(found):
+        accumulators = body(b, lambda: tile(x, M, K).load(), lambda: tile(y, K, N).load(), n)
+        for i, value in enumerate(accumulators):
             tile(z + i * M * N, M, N).store(value)
     return b.module()
 
 
-def agree(module, factor=F32, total=F32, rounds=(3,)):
-    """The interpreter and native code find the same sums of whole numbers, in each number of
-    rounds."""
+def agree(module, operand=F32, total=F32, iterations=(3,)):
+    """The interpreter and native code compute the same accumulators of whole numbers, in each
+    number of iterations."""
     random = np.random.default_rng(1)
-    a, c = (random.integers(-2, 3, s).astype(DTYPES[factor]) for s in ((M, K), (K, N)))
+    a, c = (random.integers(-2, 3, s).astype(DTYPES[operand]) for s in ((M, K), (K, N)))
     executor = CpuExecutor()
-    for n in rounds:
-        wanted, found = (np.zeros((2, M, N), DTYPES[total]) for _ in range(2))
-        tileir.interpret(module, None, 1, [a, c, wanted, n])
+    for n in iterations:
+        expected, actual = (np.zeros((2, M, N), DTYPES[total]) for _ in range(2))
+        tileir.interpret(module, None, 1, [a, c, expected, n])
         for checked in (False, True):
-            found[:] = 0
-            executor.launch(module, None, 1, [a, c, found, n], checked=checked)
-            np.testing.assert_array_equal(found, wanted)
+            actual[:] = 0
+            executor.launch(module, None, 1, [a, c, actual, n], checked=checked)
+            np.testing.assert_array_equal(actual, expected)
 
 
 def buffers(module):
-    """How many buffers sums of the kernel take, and how many values lie in them."""
-    sums = assign_buffers(layout_free_dots(module.functions["k"])).accumulators
-    return len(set(sums.values())), len(sums)
+    """How many buffers accumulators of the kernel take, and how many values are in them."""
+    accumulators = assign_buffers(layout_free_dots(module.functions["k"])).accumulators
+    return len(set(accumulators.values())), len(accumulators)
 
 
 def zeros(b, total=F32):
@@ -58,10 +58,10 @@ def zeros(b, total=F32):
 
 def in_a_loop(total=F32):
     def body(b, a, c, n):
-        held = b.var(zeros(b, total))
+        state = b.var(zeros(b, total))
         with b.for_(0, n):
-            held.set(b.dot(a(), c(), held.get()))
-        return [held.get()]
+            state.set(b.dot(a(), c(), state.get()))
+        return [state.get()]
 
     return body
 
@@ -70,22 +70,22 @@ TYPES = [(F32, F32), (F64, F64), (F16, F32), (F16, F16), (I8, I32)]
 
 
 @pytest.mark.sampled(1)
-@pytest.mark.parametrize(("factor", "total"), TYPES)
-def test_a_sum_stays_where_it_is_over_a_loop(factor, total):
-    module = kernel(in_a_loop(total), factor, total)
+@pytest.mark.parametrize(("operand", "total"), TYPES)
+def test_an_accumulator_keeps_its_buffer_over_a_loop(operand, total):
+    module = kernel(in_a_loop(total), operand, total)
     assert buffers(module) == ((0, 0) if total is F16 else (1, 2))
-    agree(module, factor, total)
+    agree(module, operand, total)
 
 
 @pytest.mark.sampled(1)
-@pytest.mark.parametrize("found", [Registers(32, 64), Registers(16, 32), Registers(32, 16)])
-@pytest.mark.parametrize(("factor", "total"), TYPES)
-def test_registers_of_other_machines(monkeypatch, factor, total, found):
-    """AVX-512, AVX2 and 128 bits: the sums of a block fit, and come out the same."""
-    monkeypatch.setattr(microkernel, "registers", lambda: found)
+@pytest.mark.parametrize("registers", [Registers(32, 64), Registers(16, 32), Registers(32, 16)])
+@pytest.mark.parametrize(("operand", "total"), TYPES)
+def test_registers_of_other_machines(monkeypatch, operand, total, registers):
+    """AVX-512, AVX2 and 128 bits: the accumulators of a block fit, and come out the same."""
+    monkeypatch.setattr(microkernel, "registers", lambda: registers)
     block = microkernel.kernel_for(total)
-    assert block.rows * block.columns * total.bytes <= found.count * found.bytes
-    agree(kernel(in_a_loop(total), factor, total), factor, total)
+    assert block.rows * block.columns * total.bytes <= registers.count * registers.bytes
+    agree(kernel(in_a_loop(total), operand, total), operand, total)
 
 
 def two_in_a_row(b, a, c, n):
@@ -96,7 +96,7 @@ def two_in_a_row(b, a, c, n):
 
 
 def scaled(b, a, c, n):
-    """As attention does: the sum is scaled between products."""
+    """As attention does: the sum is scaled between matmuls."""
     total = b.var(zeros(b))
     with b.for_(0, n) as i:
         total.set(b.dot(a(), c(), total.get() * i.to(F32)))
@@ -113,7 +113,7 @@ def exchanged(b, a, c, n):
 
 
 def kept(b, a, c, n):
-    """The sum before the last product is needed after it."""
+    """The sum before the last matmul is needed after it."""
     total, last = b.var(zeros(b)), b.var(zeros(b))
     with b.for_(0, n):
         before = total.get()
@@ -134,8 +134,8 @@ def by_condition(b, a, c, n):
     return [total.get()]
 
 
-def carried_factor(b, a, c, n):
-    """A factor that one round loads for the next."""
+def loop_carried_operand(b, a, c, n):
+    """An operand that one iteration loads for the next."""
     total, left = b.var(zeros(b)), b.var(a())
     with b.for_(0, n) as i:
         total.set(b.dot(left.get(), c(), total.get()))
@@ -143,11 +143,11 @@ def carried_factor(b, a, c, n):
     return [total.get()]
 
 
-def constant_factor(b, a, c, n):
+def constant_operand(b, a, c, n):
     return [b.dot(b.full((M, K), 3.0, F32), c(), zeros(b)) + a().sum()]
 
 
-def one_factor_twice(b, a, c, n):
+def one_operand_twice(b, a, c, n):
     """An operand that other ops read too, and that is both operands."""
     left, ones = a(), b.full((K, M), 1.0, F32)
     square = b.dot(left, ones, b.full((M, M), 0.0, F32))
@@ -156,26 +156,26 @@ def one_factor_twice(b, a, c, n):
     ]
 
 
-BODIES = (two_in_a_row, scaled, exchanged, kept, twice_from_one, by_condition, carried_factor,
-          constant_factor, one_factor_twice)  # fmt: skip
+BODIES = (two_in_a_row, scaled, exchanged, kept, twice_from_one, by_condition, loop_carried_operand,
+          constant_operand, one_operand_twice)  # fmt: skip
 
 
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("body", BODIES)
-def test_sums_and_factors(body):
-    agree(kernel(body), rounds=(0, 1, 3))
+def test_accumulators_and_operands(body):
+    agree(kernel(body), iterations=(0, 1, 3))
 
 
-def test_what_is_alive_at_once_lies_apart():
+def test_what_is_live_at_once_is_disjoint():
     assert buffers(kernel(two_in_a_row)) == (1, 3)
     assert buffers(kernel(scaled)) == (1, 3)
     assert buffers(kernel(kept)) == (1, 1)
     assert buffers(kernel(twice_from_one)) == (2, 3)
 
 
-def transposed(m, n, k, factor, *, left, right, by, batch=()):
-    """C += A B, whose factors marked lie transposed: `by` the op `trans`, or by their pointers."""
-    total = {F16: F32, I8: I32}.get(factor, factor)
+def transposed(m, n, k, operand, *, left, right, by, batch=()):
+    """C += A B, whose operands marked are transposed: `by` the op `trans`, or by their pointers."""
+    total = {F16: F32, I8: I32}.get(operand, operand)
     b, order = Builder(), [0, 2, 1] if batch else [1, 0]
 
     def cells(*extents):
@@ -187,34 +187,34 @@ def transposed(m, n, k, factor, *, left, right, by, batch=()):
             index = at + index * extent
         return index
 
-    def tile(base, rows, columns, turn):
-        if not turn:
+    def tile(base, rows, columns, transposes):
+        if not transposes:
             return (base + cells(*batch, rows, columns)).load()
         if by == "trans":
             return b.trans((base + cells(*batch, columns, rows)).load(), order=order)
         return (base + (b.arange(rows)[:, None] + b.arange(columns)[None, :] * rows)).load()
 
-    with b.kernel("k", a=pointer(factor), b=pointer(factor), c=pointer(total)) as (x, y, z):
+    with b.kernel("k", a=pointer(operand), b=pointer(operand), c=pointer(total)) as (x, y, z):
         at = z + cells(*batch, m, n)
         at.store(tile(x, m, k, left).dot(tile(y, k, n, right), at.load()))
     random = np.random.default_rng(m)
-    a, c = (random.integers(-4, 5, (*batch, *s)).astype(DTYPES[factor])
+    a, c = (random.integers(-4, 5, (*batch, *s)).astype(DTYPES[operand])
             for s in ((m, k), (k, n)))  # fmt: skip
-    wanted = (a.astype(np.float64) @ c.astype(np.float64)).astype(DTYPES[total]) + 1
-    a, c = (np.ascontiguousarray(np.swapaxes(v, -1, -2)) if turn else v
-            for v, turn in ((a, left), (c, right)))  # fmt: skip
-    found = np.ones((*batch, m, n), DTYPES[total])
-    CpuExecutor().launch(b.module(), None, 1, [a, c, found])
-    np.testing.assert_array_equal(found, wanted)
+    expected = (a.astype(np.float64) @ c.astype(np.float64)).astype(DTYPES[total]) + 1
+    a, c = (np.ascontiguousarray(np.swapaxes(v, -1, -2)) if transposes else v
+            for v, transposes in ((a, left), (c, right)))  # fmt: skip
+    actual = np.ones((*batch, m, n), DTYPES[total])
+    CpuExecutor().launch(b.module(), None, 1, [a, c, actual])
+    np.testing.assert_array_equal(actual, expected)
     return compile_kernel(b.module()).llvm
 
 
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("by", ["trans", "pointers"])
 @pytest.mark.parametrize(("left", "right"), [(True, False), (False, True), (True, True)])
-@pytest.mark.parametrize("factor", [F32, F64, F16, I8])
-def test_transposed_factors(factor, left, right, by):
-    text = transposed(32, 32, 64, factor, left=left, right=right, by=by)
+@pytest.mark.parametrize("operand", [F32, F64, F16, I8])
+def test_transposed_operands(operand, left, right, by):
+    text = transposed(32, 32, 64, operand, left=left, right=right, by=by)
     assert text.count("call void @transpose.") == left + right
     assert "masked.scatter" not in text
 
@@ -223,17 +223,17 @@ def test_transposed_factors(factor, left, right, by):
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("shape", [(5, 9, 7), (16, 8, 16), (33, 40, 70)])
 @pytest.mark.parametrize("by", ["trans", "pointers"])
-def test_transposed_factors_of_other_shapes(shape, by):
+def test_transposed_operands_of_other_shapes(shape, by):
     transposed(*shape, F32, left=True, right=True, by=by)
 
 
 @pytest.mark.slow
-def test_transposed_factors_in_batches():
+def test_transposed_operands_in_batches():
     transposed(16, 32, 16, F32, left=True, right=True, by="trans", batch=(3,))
 
 
 @pytest.mark.slow
-def test_a_transposed_sum_is_a_factor():
+def test_a_transposed_accumulator_is_an_operand():
     def body(b, a, c, n):
         left, ones = a(), b.full((K, 16), 1.0, F32)
         narrow = b.dot(left, ones, b.full((M, 16), 0.0, F32))

@@ -19,10 +19,10 @@ def test_cells(part):
     chosen = [c for i, c in enumerate(cases((), True)) if i % STRIDE == 7]
     assert len(chosen) > 30
     for each in chosen[part::PARTS]:
-        found = each.arguments()
+        actual = each.arguments()
         with np.errstate(all="ignore"):
-            CpuExecutor().launch(each.module(), each.kernel, 1, found, opt_level=1, threads=1)
-            assert differences(each, interpreter_results(each), found) == "", each.name
+            CpuExecutor().launch(each.module(), each.kernel, 1, actual, opt_level=1, threads=1)
+            assert differences(each, interpreter_results(each), actual) == "", each.name
 
 
 @pytest.mark.sampled(1)
@@ -30,6 +30,6 @@ def test_cells(part):
 def test_generated_programs(seed):
     program = case(SIMT, seed).program
     with np.errstate(all="ignore"):
-        wanted = interpreter("ieee")(program, seed)
-        found = launcher(CpuExecutor(), opt_level=1, threads=2)(program, seed)
-    assert violation(found, wanted) is None
+        expected = interpreter("ieee")(program, seed)
+        actual = launcher(CpuExecutor(), opt_level=1, threads=2)(program, seed)
+    assert violation(actual, expected) is None

@@ -61,12 +61,12 @@ def test_what_was_compiled_is_compiled_once() -> None:
     assert first is second and other is not first
 
 
-def test_instances_that_wait_take_turns() -> None:
+def test_instances_that_wait_alternate() -> None:
     """The last instance goes first: run to its end, the first would wait for ever."""
     module = parse(TICKETS)
     assert may_spin_wait(module) and on_host(module) == "interpreter"
-    turn, order = np.zeros(1, np.int32), np.zeros(4, np.int32)
-    executor(on_host(module)).launch(module, None, 4, [turn, order])
+    current, order = np.zeros(1, np.int32), np.zeros(4, np.int32)
+    executor(on_host(module)).launch(module, None, 4, [current, order])
     assert order.tolist() == [3, 2, 1, 0]
 
 

@@ -12,11 +12,11 @@ from tileir.builder import F32, Builder, pointer
 from tileir.errors import LaunchError
 
 
-def module(factor=2.0):
+def module(scale=2.0):
     b = Builder()
     with b.kernel("k", x=pointer(F32)) as (x,):
         place = x + b.program_id(axis=0)
-        value = place.load() * factor
+        value = place.load() * scale
         b.assert_(value < 100.0, message="too large")
         place.store(value)
     return b.module()
@@ -27,9 +27,9 @@ def optimised(monkeypatch):
     """How often LLVM has optimised a module."""
     counted, own = [], jit._optimize
 
-    def count(*given):
-        counted.append(given)
-        return own(*given)
+    def count(*args):
+        counted.append(args)
+        return own(*args)
 
     monkeypatch.setattr(jit, "_optimize", count)
     return counted
@@ -53,8 +53,8 @@ def test_code_that_is_kept_answers_python_too(tmp_path, optimised):
 
 
 def test_other_programs_and_levels_are_other_code(tmp_path, optimised):
-    for made in ({}, {"opt_level": 1}, {"checked": False}):
-        compile_kernel(module(), store=DiskStore(tmp_path), **made)(1, [np.zeros(1, np.float32)])
+    for options in ({}, {"opt_level": 1}, {"checked": False}):
+        compile_kernel(module(), store=DiskStore(tmp_path), **options)(1, [np.zeros(1, np.float32)])
     compile_kernel(module(3.0), store=DiskStore(tmp_path))(1, [np.zeros(1, np.float32)])
     assert len(optimised) == 4
 
@@ -67,5 +67,5 @@ def test_a_folder_that_cannot_be_written_fails_no_launch():
 
 def test_the_optimised_text_is_there_for_kept_code(tmp_path):
     for _ in range(2):
-        made = compile_kernel(module(), store=DiskStore(tmp_path))
-        assert "define" in made.optimized_llvm
+        program = compile_kernel(module(), store=DiskStore(tmp_path))
+        assert "define" in program.optimized_llvm

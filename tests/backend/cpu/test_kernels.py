@@ -28,8 +28,8 @@ def both(module, grid, *arguments, **options):
     copies = [a.copy() if isinstance(a, np.ndarray) else a for a in arguments]
     tileir.interpret(module, None, grid, list(arguments))
     CpuExecutor().launch(module, None, grid, copies, **options)
-    for wanted, found in zip(arguments, copies, strict=True):
-        np.testing.assert_array_equal(found, wanted)
+    for expected, actual in zip(arguments, copies, strict=True):
+        np.testing.assert_array_equal(actual, expected)
     return copies
 
 
@@ -45,8 +45,8 @@ def test_any_name_is_a_kernel_s(name):
         b.ret(b.maximum(left, right))
     with b.kernel(name, x=pointer(I32)) as (x,):
         x.store(b.reduce(b.arange(48), axis=0, combiner="a b"))
-    (found,) = both(b.module(), 1, np.zeros(1, np.int32))
-    assert found[0] == 47
+    (out,) = both(b.module(), 1, np.zeros(1, np.int32))
+    assert out[0] == 47
 
 
 def test_every_instance_of_a_grid_of_three_dimensions():
@@ -55,8 +55,8 @@ def test_every_instance_of_a_grid_of_three_dimensions():
         i, j, k = (b.program_id(axis=a) for a in range(3))
         at = (k * b.num_programs(axis=1) + j) * b.num_programs(axis=0) + i
         (x + at).store(i + j * 10 + k * 100)
-    (found,) = both(b.module(), (3, 4, 5), np.zeros(60, np.int32), threads=3)
-    assert found[-1] == 432
+    (out,) = both(b.module(), (3, 4, 5), np.zeros(60, np.int32), threads=3)
+    assert out[-1] == 432
 
 
 @pytest.mark.sampled(2)
@@ -82,7 +82,7 @@ def test_indices_that_wrap_do_not_follow_one_another():
     both(b.module(), 1, x, np.zeros(64, np.int64), -60)
 
 
-def test_several_ops_have_rooms_for_what_changes_hands():
+def test_several_ops_have_allocations_for_what_threads_exchange():
     """A part put where an index says, and one taken from another place."""
     b = Builder()
     with b.kernel("k", x=pointer(I32), y=pointer(I32), at=I32) as (x, y, at):
@@ -90,8 +90,8 @@ def test_several_ops_have_rooms_for_what_changes_hands():
         part = b.extract_slice(whole, tile(I32, (16,)), [at])
         (y + b.arange(64)).store(b.insert_slice(whole, part * 2, [at + 3]))
     x = np.arange(64, dtype=np.int32)
-    (_, found, _) = both(b.module(), 1, x, np.zeros(64, np.int32), 20)
-    assert found[23] == 40 and found[22] == 22
+    (_, out, _) = both(b.module(), 1, x, np.zeros(64, np.int32), 20)
+    assert out[23] == 40 and out[22] == 22
 
 
 def test_atomics_of_many_threads():
@@ -99,28 +99,28 @@ def test_atomics_of_many_threads():
     with b.kernel("k", total=pointer(I32), halves=pointer(F16)) as (total, halves):
         b.atomic_rmw(total + b.arange(32) % 4, b.arange(32), op="add")
         b.atomic_rmw(halves, b.constant(F16, 1.0), op="fadd")
-    found = [np.zeros(4, np.int32), np.zeros(2, np.float16)]
-    CpuExecutor().launch(b.module(), None, 100, found, threads=4)
-    assert found[0].tolist() == [100 * sum(range(i, 32, 4)) for i in range(4)]
-    assert found[1].tolist() == [100.0, 0.0]
+    out = [np.zeros(4, np.int32), np.zeros(2, np.float16)]
+    CpuExecutor().launch(b.module(), None, 100, out, threads=4)
+    assert out[0].tolist() == [100 * sum(range(i, 32, 4)) for i in range(4)]
+    assert out[1].tolist() == [100.0, 0.0]
 
 
 @pytest.mark.parametrize("element", [F16, F32, F64], ids=str)
-def test_atomic_extremes_tell_zeros_apart(element):
+def test_atomic_extremes_distinguish_zeros(element):
     dtype = {F16: np.float16, F32: np.float32, F64: np.float64}[element]
     b = Builder()
     with b.kernel("k", x=pointer(element), y=pointer(element)) as (x, y):
         for row, op in enumerate(("fmax", "fmin")):
-            given = (y + b.arange(4)).load()
-            b.atomic_rmw(x + row * 4 + b.arange(4), given, op=op)
+            operand = (y + b.arange(4)).load()
+            b.atomic_rmw(x + row * 4 + b.arange(4), operand, op=op)
     start = np.array([[0.0, -0.0, np.nan, 1.0]] * 2, dtype)
-    given = np.array([-0.0, 0.0, -1.0, np.nan], dtype)
-    wanted, found = start.copy(), start.copy()
-    tileir.interpret(b.module(), None, 1, [wanted, given])
-    CpuExecutor().launch(b.module(), None, 1, [found, given])
-    np.testing.assert_array_equal(found, wanted)
-    np.testing.assert_array_equal(np.signbit(found), np.signbit(wanted))
-    assert np.signbit(found[:, :2]).tolist() == [[False, False], [True, True]]
+    operand = np.array([-0.0, 0.0, -1.0, np.nan], dtype)
+    expected, actual = start.copy(), start.copy()
+    tileir.interpret(b.module(), None, 1, [expected, operand])
+    CpuExecutor().launch(b.module(), None, 1, [actual, operand])
+    np.testing.assert_array_equal(actual, expected)
+    np.testing.assert_array_equal(np.signbit(actual), np.signbit(expected))
+    assert np.signbit(actual[:, :2]).tolist() == [[False, False], [True, True]]
 
 
 def test_a_combiner_with_branches():
@@ -193,15 +193,15 @@ def test_a_failed_assertion_is_an_error_with_its_place():
     assert caught.value.diagnostics[0].code == "TIR0713"
 
 
-def test_launches_of_one_kernel_at_once_keep_apart_what_they_say():
+def test_concurrent_launches_of_one_kernel_keep_their_output_separate():
     b = Builder()
     with b.kernel("k", x=pointer(I32)) as (x,):
         b.print(x.load(), prefix="v")
     kernel = compile_kernel(b.module())
     values = [np.int32([i]) for i in range(8)]
     with ThreadPoolExecutor(8) as pool:
-        said = list(pool.map(lambda v: kernel(20, [v.ctypes.data], threads=2), values))
-    for i, lines in enumerate(said):
+        outputs = list(pool.map(lambda v: kernel(20, [v.ctypes.data], threads=2), values))
+    for i, lines in enumerate(outputs):
         assert len(lines) == 20 and all(line.endswith(f"v {i}") for line in lines)
 
 
@@ -214,7 +214,7 @@ def test_the_globals_of_a_kernel_are_collected_once(monkeypatch):
         f"tir 1.0\nglobal f32 @table\ndefine kernel void @k() {{\nentry:\n{accesses}  ret\n}}\n"
     )
     calls = []
-    monkeypatch.setattr(globals_, "within", lambda *given: calls.append(given) or within(*given))
+    monkeypatch.setattr(globals_, "within", lambda *args: calls.append(args) or within(*args))
     compile_kernel(module)
     assert len(calls) == 1
 
@@ -234,9 +234,9 @@ entry:
 }
 """
     )
-    found = [np.zeros(4, np.int32)]
-    CpuExecutor().launch(module, None, 4, found, threads=1)
-    assert found[0].tolist() == [5, 6, 7, 8]
+    out = [np.zeros(4, np.int32)]
+    CpuExecutor().launch(module, None, 4, out, threads=1)
+    assert out[0].tolist() == [5, 6, 7, 8]
 
 
 TABLE = """tir 1.0
@@ -287,7 +287,7 @@ def test_examples_agree_with_numpy(path, capsys, tmp_path):
 
 
 def test_tiles_of_pointers_that_loops_move_stay_rows():
-    """One pointer moves: nothing is asked of 32 addresses in every round."""
+    """One pointer moves: nothing is asked of 32 addresses in every iteration."""
     b = Builder()
     with b.kernel("k", x=pointer(F32), y=pointer(F32), n=I32) as (x, y, n):
         rows, columns = b.arange(4)[:, None], b.arange(32)[None, :]
@@ -311,9 +311,9 @@ def test_a_forked_process_has_threads_of_its_own():
     kernel(64, [data.ctypes.data], threads=3)
     child = os.fork()
     if child == 0:
-        again = np.zeros(64, np.int32)
-        kernel(64, [again.ctypes.data], threads=3)
-        os._exit(0 if again.all() else 1)
+        second = np.zeros(64, np.int32)
+        kernel(64, [second.ctypes.data], threads=3)
+        os._exit(0 if second.all() else 1)
     assert data.all() and os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 
 

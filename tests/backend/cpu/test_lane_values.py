@@ -1,4 +1,4 @@
-"""Values of all lanes, however they are held (a number, one for all lanes, linear, a vector): what
+"""Values of all lanes in every form (a number, one for all lanes, linear, a vector): what
 the machine of threads says."""
 
 from itertools import product
@@ -13,7 +13,7 @@ from tileir.types import BF16, F16, F32, F64, I1, I8, I16, I32, I64
 from .native import address, agree, native
 
 INPUTS = (I8, I16, I32, I64, F16, BF16, F32, F64)
-"""Types of which 64 numbers lie in 512 bytes: lanes read one each, and all of them another."""
+"""Types of which 64 numbers are in 512 bytes: lanes read one each, and all of them another."""
 INTEGERS, FLOATS = (I32, I64), (F16, BF16, F32, F64)
 BINARY = ("add", "sub", "mul", "shl", "and", "or", "xor", "lshr", "ashr")
 PREDICATES = ("eq", "ne", "slt", "sle", "sgt", "sge", "ult", "ule", "ugt", "uge")
@@ -23,21 +23,21 @@ OUT = 1 << 12
 
 
 def numbers(seed):
-    """A room of bytes that holds numbers to read, and space for results."""
+    """Bytes that contain numbers to read, and space for results."""
     random = np.random.default_rng(seed)
-    room = random.integers(0, 256, 1 << 15, np.uint8)
+    buffer = random.integers(0, 256, 1 << 15, np.uint8)
     for at, element in zip(range(0, OUT, 512), INPUTS, strict=False):
         if element in FLOATS:
             kind = {F16: np.float16, F32: np.float32, F64: np.float64}.get(element)
             values = random.uniform(-9, 9, 64)
             raw = values.astype(np.float32).view(np.uint32) >> 16 if kind is None else None
-            held = raw.astype(np.uint16) if kind is None else values.astype(kind)
-            room[at : at + held.nbytes] = held.view(np.uint8)
-    return room
+            stored = raw.astype(np.uint16) if kind is None else values.astype(kind)
+            buffer[at : at + stored.nbytes] = stored.view(np.uint8)
+    return buffer
 
 
 class Program:
-    """A random piece of code over values of many types, written with any thread."""
+    """A random snippet of code over values of many types, written with any thread."""
 
     def __init__(self, seed):
         self.seed = seed
@@ -96,32 +96,32 @@ class Program:
             other = pick(element)
             if name in ("shl", "lshr", "ashr"):
                 other = thread.constant(element, int(random.integers(element.bits)))
-            made = thread.binary(name, element, pick(element), other)
+            computed = thread.binary(name, element, pick(element), other)
         elif kind == 4:
-            made = thread.select(element, mask(element), pick(element), pick(element))
+            computed = thread.select(element, mask(element), pick(element), pick(element))
         elif kind == 5:
             element = (I64, I32)[int(element is I64)]
             source = I32 if element is I64 else I64
             name = ("zext", "sext")[random.integers(2)] if element is I64 else "trunc"
-            made = thread.convert(name, source, element, pick(source))
+            computed = thread.convert(name, source, element, pick(source))
         elif kind == 6:
             element = FLOATS[random.integers(4)]
             source = INTEGERS[random.integers(2)]
-            made = thread.convert(
+            computed = thread.convert(
                 ("sitofp", "uitofp")[random.integers(2)], source, element, pick(source)
             )
         elif kind == 7:
             element = FLOATS[random.integers(4)]
-            made = thread.intrinsic("copysign", element, pick(element), pick(element))
+            computed = thread.intrinsic("copysign", element, pick(element), pick(element))
         else:
             element = (I1, I32, I64, F16, F32)[random.integers(5)]
             value = mask(I32) if element is I1 else pick(element)
             if random.integers(2):
-                made = thread.shuffle_xor(element, value, int(random.integers(32)))
+                computed = thread.shuffle_xor(element, value, int(random.integers(32)))
             else:
-                made = thread.shuffle_index(element, value, pick(I32))
-        pool[element].append(made)
-        return element, made
+                computed = thread.shuffle_index(element, value, pick(I32))
+        pool[element].append(computed)
+        return element, computed
 
 
 @pytest.mark.sampled(8)
@@ -189,7 +189,7 @@ def some(thread, base):
                           thread.integer(1))  # fmt: skip
 
 
-def told(thread, base):
+def uniform_condition(thread, base):
     """The same for all lanes, and known when the code runs."""
     (value,) = thread.load_global(I32, 1, base, None, None, ACCESS)
     return thread.compare("ne", I32, value, thread.integer(0))
@@ -199,7 +199,7 @@ MASKED = {
     "all": lambda thread, base: None,
     "none": lambda thread, base: thread.constant(I1, 0),
     "some": some,
-    "told": told,
+    "told": uniform_condition,
 }
 PLACES = (row, looked_at, turned, spread, mixed, one)
 
@@ -212,17 +212,17 @@ def test_accesses(element, count, place, mask):
     """Elements next to each other are copied, by lanes that a mask has."""
 
     def body(thread, base):
-        held = MASKED[mask](thread, base)
+        active = MASKED[mask](thread, base)
         source = address(thread, I8, base, thread.integer(1024))
         alike = mask in ("all", "none", "told")
         others = None if alike else [thread.constant(element, 0)] * count
         pointer = place(thread, element, source, count)
-        values = thread.load_global(element, count, pointer, held, others, ACCESS)
+        values = thread.load_global(element, count, pointer, active, others, ACCESS)
         to = address(thread, I8, base, thread.integer(OUT))
         thread.store_global(element, row(thread, element, to, count), values, None, ACCESS)
         if place is not one:
             back = place(thread, element, address(thread, I8, base, thread.integer(2 * OUT)), count)
-            thread.store_global(element, back, values, held, ACCESS)
+            thread.store_global(element, back, values, active, ACCESS)
 
     agree(body, numbers(count))
 
@@ -230,39 +230,39 @@ def test_accesses(element, count, place, mask):
 @pytest.mark.parametrize("mask", [None, "some", "first"])
 def test_of_lanes_that_store_to_one_address_the_last_writes(mask):
     def body(thread, base):
-        held = None if mask is None else some(thread, base)
+        active = None if mask is None else some(thread, base)
         if mask == "first":
-            held = thread.compare("slt", I32, thread.lane(), thread.integer(7))
+            active = thread.compare("slt", I32, thread.lane(), thread.integer(7))
         to = address(thread, I32, base, thread.integer(100))
         value = thread.binary("mul", I32, thread.lane(), thread.lane())
-        thread.store_global(I32, to, [value], held, ACCESS)
+        thread.store_global(I32, to, [value], active, ACCESS)
 
-    room = np.zeros(1024, np.int32)
-    native(body, room)
-    assert room[100] == {None: 31, "some": 31, "first": 6}[mask] ** 2
+    buffer = np.zeros(1024, np.int32)
+    native(body, buffer)
+    assert buffer[100] == {None: 31, "some": 31, "first": 6}[mask] ** 2
 
 
-@pytest.mark.parametrize("held", [0, 1])
-def test_branches_give_zeros_where_they_are_not_taken(held):
+@pytest.mark.parametrize("number", [0, 1])
+def test_branches_give_zeros_where_they_are_not_taken(number):
     def body(thread, base):
         (value,) = thread.load_global(I32, 1, base, None, None, ACCESS)
-        condition = thread.compare("eq", I32, value, thread.integer(held))
+        condition = thread.compare("eq", I32, value, thread.integer(number))
 
         def inside():
             return [thread.binary("add", I32, value, thread.integer(6)),
                     thread.binary("add", I32, thread.lane(), value)]  # fmt: skip
 
-        found = thread.when(condition, (I32, I32), inside)
+        result = thread.when(condition, (I32, I32), inside)
         to = address(thread, I32, base, thread.integer(64))
-        thread.store_global(I32, row(thread, I32, to, 2), found, None, ACCESS)
+        thread.store_global(I32, row(thread, I32, to, 2), result, None, ACCESS)
 
-    room, _ = agree(body, np.ones(512, np.int32))
-    assert room[64] == 7 * held
+    buffer, _ = agree(body, np.ones(512, np.int32))
+    assert buffer[64] == 7 * number
 
 
 @pytest.mark.parametrize("word", ["s32", "u32", "s64", "u64"])
-def test_upper_halves_of_products(word):
-    """Of factors that lanes have, and that they share."""
+def test_upper_halves_of_multiplications(word):
+    """Of operands that lanes have, and that they share."""
     element = I32 if word.endswith("32") else I64
     size = element.bytes
 
@@ -277,18 +277,18 @@ def test_upper_halves_of_products(word):
             thread.store_global(element, row(thread, element, to, 1), [high], None, ACCESS)
 
     random = np.random.default_rng(size)
-    room = random.integers(-(1 << 31), 1 << 31, 1024).astype(np.int64).view(f"i{size}")
+    buffer = random.integers(-(1 << 31), 1 << 31, 1024).astype(np.int64).view(f"i{size}")
     if size == 8:
-        room *= 0x9E3779B9
-    before = room.copy()
-    native(body, room)
+        buffer *= 0x9E3779B9
+    before = buffer.copy()
+    native(body, buffer)
     unsigned = word[0] == "u"
     values = [int(x) % (1 << 8 * size) if unsigned else int(x) for x in before[:32]]
-    for i, wanted in enumerate(
+    for i, expected in enumerate(
         [[v * values[0] for v in values]] * 2 + [[v * v for v in values], [values[0] ** 2] * 32]
     ):
-        found = [int(x) % (1 << 8 * size) for x in room[64 + 32 * i :][:32]]
-        assert found == [(v >> 8 * size) % (1 << 8 * size) for v in wanted]
+        results = [int(x) % (1 << 8 * size) for x in buffer[64 + 32 * i :][:32]]
+        assert results == [(v >> 8 * size) % (1 << 8 * size) for v in expected]
 
 
 def shifted(thread, number, by):
@@ -328,9 +328,9 @@ def test_lanes_in_steps_widen_at_the_ends_of_the_range(by):
             to = address(thread, I64, base, thread.integer(16 + 32 * i))
             thread.store_global(I64, row(thread, I64, to, 1), [wide], None, ACCESS)
 
-    room = np.zeros(16 + 32 * len(ends), np.int64)
-    room[: (len(ends) + 1) // 2].view(np.int32)[: len(ends)] = ends
-    agree(body, room)
+    buffer = np.zeros(16 + 32 * len(ends), np.int64)
+    buffer[: (len(ends) + 1) // 2].view(np.int32)[: len(ends)] = ends
+    agree(body, buffer)
 
 
 @pytest.mark.parametrize("element", [I32, I64])
@@ -353,15 +353,15 @@ def test_literals_that_change_nothing_or_everything(element, number, name):
             for pair in ((value, literal), (literal, value)):
                 if name == "shl" and pair[0] is literal:
                     continue
-                made = thread.binary(name, element, *pair)
+                computed = thread.binary(name, element, *pair)
                 to = address(thread, element, base, thread.integer(at))
-                thread.store_global(element, row(thread, element, to, 1), [made], None, ACCESS)
+                thread.store_global(element, row(thread, element, to, 1), [computed], None, ACCESS)
                 at += 32
 
     kind = np.int32 if element is I32 else np.int64
     ends = np.iinfo(kind)
-    room = np.random.default_rng(1).integers(ends.min, ends.max, 32 * 9, kind)
-    agree(body, room)
+    buffer = np.random.default_rng(1).integers(ends.min, ends.max, 32 * 9, kind)
+    agree(body, buffer)
 
 
 LINEAR = {

@@ -43,21 +43,21 @@ def test_arguments_that_do_not_fit(changes, on):
 
 
 @pytest.mark.parametrize("on", ["cpu", "simt"])
-@pytest.mark.parametrize("given", [None, [1.0], "a"], ids=str)
-def test_what_is_no_array_is_shown(given, on):
+@pytest.mark.parametrize("argument", [None, [1.0], "a"], ids=str)
+def test_what_is_no_array_is_shown(argument, on):
     with pytest.raises(LaunchError, match=r"x is f32.*: an array or an address .* is needed, not"):
-        launch((1,), on, x=given)
+        launch((1,), on, x=argument)
 
 
 @pytest.mark.parametrize("on", ["cpu", "simt"])
-@pytest.mark.parametrize("given", [None, [1.0], "3", b"3", 1j], ids=str)
-def test_what_is_no_number_is_shown(given, on):
+@pytest.mark.parametrize("argument", [None, [1.0], "3", b"3", 1j], ids=str)
+def test_what_is_no_number_is_shown(argument, on):
     for kind in (F32, I64):
         b = Builder()
         with b.kernel("k", n=kind):
             pass
         with pytest.raises(LaunchError, match=f"n is {kind}: a number is needed, not") as caught:
-            executor(on).launch(b.module(), "k", 1, [given])
+            executor(on).launch(b.module(), "k", 1, [argument])
         assert caught.value.diagnostics[0].location is not None
 
 
@@ -110,11 +110,11 @@ def test_small_launches_stay_on_the_thread_that_launches(monkeypatch):
     b = Builder()
     with b.kernel("k", x=pointer(F32), n=I64) as (x, n):
         (x + b.program_id(axis=0)).store(n.to(F32))
-    kernel, taken = compiling.compile(b.module()), []
+    kernel, workers_used = compiling.compile(b.module()), []
     own = compiling.parallel_for
 
     def counted(part, total, workers, abandon):
-        taken.append(workers)
+        workers_used.append(workers)
         own(part, total, workers, abandon)
 
     monkeypatch.setattr(compiling, "parallel_for", counted)
@@ -128,5 +128,5 @@ def test_small_launches_stay_on_the_thread_that_launches(monkeypatch):
     for _ in range(2):
         kernel(4, [x, 7], threads=2)
     kernel(1 << 20, [np.zeros(1 << 20, np.float32), 7], threads=2)
-    assert taken == [2, 1, 2]
+    assert workers_used == [2, 1, 2]
     assert (x == 7).all()

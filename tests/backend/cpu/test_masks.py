@@ -1,4 +1,4 @@
-"""Masks of all lanes, however they are held, both at once; and choices that need no instruction."""
+"""Masks of all lanes in every form, both at once; and choices that need no instruction."""
 
 import itertools
 
@@ -15,7 +15,7 @@ from .native import address, native
 LANES = np.arange(32)
 
 
-def told(thread, base, at):
+def uniform_condition(thread, base, at):
     """A condition that all lanes share, and that only the code knows: whether a number is not 0."""
     far = address(thread, I32, base, thread.integer(at))
     (value,) = thread.load_global(I32, 1, far, None, None, AccessAttributes())
@@ -34,8 +34,8 @@ def odd(thread, base):
 MASKS = {
     "none": (lambda t, base: None, LANES >= 0),
     "true": (lambda t, base: t.constant(I1, 1), LANES >= 0),
-    "holds": (lambda t, base: told(t, base, 40), LANES >= 0),
-    "fails": (lambda t, base: told(t, base, 41), LANES < 0),
+    "holds": (lambda t, base: uniform_condition(t, base, 40), LANES >= 0),
+    "fails": (lambda t, base: uniform_condition(t, base, 41), LANES < 0),
     "known": (lambda t, base: t.compare("slt", I32, t.lane(), t.integer(20)), LANES < 20),
     "high": (lambda t, base: t.compare("sge", I32, t.lane(), t.integer(9)), LANES >= 9),
     "odd": (odd, LANES % 2 == 1),
@@ -48,22 +48,22 @@ def test_lanes_in_both(first, second):
     def body(thread, base):
         both = thread.conjunction(MASKS[first][0](thread, base), MASKS[second][0](thread, base))
         to = address(thread, I32, base, thread.integer(64))
-        held = None if both == "true" else both
-        thread.store_global(I32, address(thread, I32, to, thread.lane()), [thread.integer(7)], held,
+        mask = None if both == "true" else both
+        thread.store_global(I32, address(thread, I32, to, thread.lane()), [thread.integer(7)], mask,
                             AccessAttributes())  # fmt: skip
 
-    room = np.zeros(128, np.int32)
-    room[:32], room[40] = LANES, 5
-    native(body, room)
-    assert ((room[64:96] == 7) == (MASKS[first][1] & MASKS[second][1])).all()
+    buffer = np.zeros(128, np.int32)
+    buffer[:32], buffer[40] = LANES, 5
+    native(body, buffer)
+    assert ((buffer[64:96] == 7) == (MASKS[first][1] & MASKS[second][1])).all()
 
 
 @pytest.fixture
 def thread():
-    made = CpuThread()
-    made.sites = []
-    made.start("bb0")
-    return made
+    thread = CpuThread()
+    thread.sites = []
+    thread.start("bb0")
+    return thread
 
 
 @pytest.mark.parametrize("value", ["%x", AffineValue("%b", 2, "0"), VectorValue("%w")])
@@ -83,7 +83,7 @@ def test_choices_that_need_no_instruction(thread, value):
 
 
 @pytest.mark.parametrize(
-    ("name", "a", "b", "known"),
+    ("name", "a", "b", "expected"),
     [
         ("add", "3", "4", "7"),
         ("add", "2147483647", "1", "-2147483648"),
@@ -94,7 +94,7 @@ def test_choices_that_need_no_instruction(thread, value):
         ("shl", "5", "2", "20"),
     ],
 )
-def test_sums_and_products_that_need_no_instruction(thread, name, a, b, known):
+def test_additions_and_multiplications_that_need_no_instruction(thread, name, a, b, expected):
     before = len(thread.lines)
-    assert thread.binary(name, I32, a, b) == known
+    assert thread.binary(name, I32, a, b) == expected
     assert len(thread.lines) == before

@@ -17,8 +17,8 @@ parsed = functools.cache(parse)
 """A module per text: its code is generated once."""
 
 
-def launch(body: str, *arguments: Any, more: str = "", given: str = "f32* %x", **options: Any):
-    text = f"tir 1.0\n{more}\ndefine kernel void @k({given}) {{\nentry:\n{body}  ret\n}}\n"
+def launch(body: str, *arguments: Any, more: str = "", inputs: str = "f32* %x", **options: Any):
+    text = f"tir 1.0\n{more}\ndefine kernel void @k({inputs}) {{\nentry:\n{body}  ret\n}}\n"
     return executor("cpu").launch(parsed(text), "k", 1, list(arguments), **options)
 
 
@@ -69,7 +69,7 @@ OUTSIDE = {
 
 @pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", OUTSIDE)
-def test_what_lies_outside_is_an_error(name: str) -> None:
+def test_what_is_outside_is_an_error(name: str) -> None:
     x = np.zeros(16, np.float32)
     with pytest.raises(LaunchError, match="TIR0501"):
         launch(OUTSIDE[name], x, more=GLOBALS)
@@ -95,7 +95,7 @@ INSIDE = {
 
 
 @pytest.mark.parametrize("name", INSIDE)
-def test_what_lies_inside_is_accessed(name: str) -> None:
+def test_what_is_inside_is_accessed(name: str) -> None:
     x = np.zeros(16, np.float32)
     launch(INSIDE[name], x, more=GLOBALS)
     assert x[0] == 4
@@ -106,15 +106,15 @@ FIRST = "  %p = load f32* %t\n  %q = getelementptr f32* %p, i32 INDEX\n  store %
 
 def test_pointers_that_are_loaded() -> None:
     one, two = np.zeros(4, np.float32), np.zeros(4, np.float32)
-    given = "f32** %t"
-    launch(FIRST.replace("INDEX", "3"), [one, two], given=given)
+    parameters = "f32** %t"
+    launch(FIRST.replace("INDEX", "3"), [one, two], inputs=parameters)
     assert one.tolist() == [0, 0, 0, 1]
     with pytest.raises(LaunchError, match="TIR0501"):
-        launch(FIRST.replace("INDEX", "400"), [one, two], given=given)
+        launch(FIRST.replace("INDEX", "400"), [one, two], inputs=parameters)
     table = np.array([two.ctypes.data], np.uint64)
     with pytest.raises(LaunchError, match=r"TIR0501.* in no array of the launch"):
-        launch(FIRST.replace("INDEX", "3"), table, given=given)
-    launch(FIRST.replace("INDEX", "3"), table, given=given, memory=[two])
+        launch(FIRST.replace("INDEX", "3"), table, inputs=parameters)
+    launch(FIRST.replace("INDEX", "3"), table, inputs=parameters, memory=[two])
     assert two.tolist() == [0, 0, 0, 1]
 
 
@@ -151,15 +151,15 @@ SETS = """  %l = make_range i32<64>
 
 def test_bytes_between_elements_are_not_accessed() -> None:
     whole = np.zeros((64, 4), np.float32)
-    launch(SETS, whole[:, 1], 4, given="f32* %x, i32 %n")
+    launch(SETS, whole[:, 1], 4, inputs="f32* %x, i32 %n")
     assert whole[:, 1].all() and whole.sum() == 64
     with pytest.raises(LaunchError, match=r"TIR0501.* between its elements"):
-        launch(SETS, whole[:, 1], 3, given="f32* %x, i32 %n")
+        launch(SETS, whole[:, 1], 3, inputs="f32* %x, i32 %n")
     wide = np.zeros((4, 128), np.float32)
-    launch(SETS, wide[:, :64], 1, given="f32* %x, i32 %n")
+    launch(SETS, wide[:, :64], 1, inputs="f32* %x, i32 %n")
     assert wide[0, :64].all() and wide.sum() == 64
     with pytest.raises(LaunchError, match=r"TIR0501.* between its elements"):
-        launch(SETS, wide[:, :32], 1, given="f32* %x, i32 %n")
+        launch(SETS, wide[:, :32], 1, inputs="f32* %x, i32 %n")
 
 
 @pytest.mark.parametrize("strides", [(5, 3, 1), (3, 5, 1), (6, 3, 1), (12, 6, 3)], ids=str)
@@ -173,11 +173,11 @@ def test_elements_between_rows_of_rows_are_not_accessed(strides: tuple[int, int,
     for at in range(-1, max(inside) + 3):
         whole[:] = 0
         if at in inside:
-            launch(body, view, at, given="f32* %x, i32 %n")
+            launch(body, view, at, inputs="f32* %x, i32 %n")
             assert whole[at] == 1
         else:
             with pytest.raises(LaunchError, match="TIR0501"):
-                launch(body, view, at, given="f32* %x, i32 %n")
+                launch(body, view, at, inputs="f32* %x, i32 %n")
         assert whole.sum() == (at in inside)
 
 
@@ -187,17 +187,17 @@ def test_what_is_read_only_of_another_array_is_not_written() -> None:
     fixed = whole[8:24]
     fixed.flags.writeable = False
     body = "  %p = getelementptr f32* %x, %n\n  store %p, 1.0\n"
-    given = "f32* %x, i32 %n, f32* %y"
+    parameters = "f32* %x, i32 %n, f32* %y"
     for at in range(-1, 26):
         whole[:] = 0
         if 0 <= at < 8:
-            launch(body, whole[:12], at, fixed, given=given)
+            launch(body, whole[:12], at, fixed, inputs=parameters)
         else:
             code = "TIR0508.*read-only" if 8 <= at < 24 else "TIR0501"
             with pytest.raises(LaunchError, match=code):
-                launch(body, whole[:12], at, fixed, given=given)
+                launch(body, whole[:12], at, fixed, inputs=parameters)
         assert whole.sum() == (0 <= at < 8)
-    launch("  %v = load f32 %y\n  store %x, %v\n", whole[:12], 0, fixed, given=given)
+    launch("  %v = load f32 %y\n  store %x, %v\n", whole[:12], 0, fixed, inputs=parameters)
 
 
 @pytest.mark.parametrize("checked", [True, False])
@@ -213,14 +213,14 @@ def test_arrays_that_are_read_only_stay_as_they_are(checked: bool) -> None:
 def test_views_with_any_steps(step: int) -> None:
     whole = np.zeros(128, np.float32)
     view = whole[::step][:64]
-    launch(SETS, view, step, given="f32* %x, i32 %n")
+    launch(SETS, view, step, inputs="f32* %x, i32 %n")
     assert view.all() and whole.sum() == 64
 
 
 def test_arrays_that_are_not_aligned() -> None:
     raw = np.zeros(4 * 64 + 1, np.uint8)
     view = raw[1:].view(np.float32)
-    launch(SETS, view, 1, given="f32* %x, i32 %n")
+    launch(SETS, view, 1, inputs="f32* %x, i32 %n")
     assert view.all() and raw[0] == 0
 
 
@@ -238,12 +238,12 @@ COUNTS = """  %l = make_range i32<64>
 @pytest.mark.parametrize("on", ["cpu", "simt"])
 def test_threads_that_launch_on_parts_of_an_array_lose_nothing(on: str, cut: str) -> None:
     text = f"tir 1.0\ndefine kernel void @k(i32* %x) {{\nentry:\n{COUNTS}  ret\n}}\n"
-    module, rounds = parse(text), 60 if on == "cpu" else 2
+    module, iterations = parse(text), 60 if on == "cpu" else 2
     x = np.zeros((2, 64), np.int32)
     both = threading.Barrier(2)
 
     def work(part: Any) -> None:
-        for _ in range(rounds):
+        for _ in range(iterations):
             both.wait(60)
             executor(on).launch(module, "k", 1, [part])
 
@@ -253,7 +253,7 @@ def test_threads_that_launch_on_parts_of_an_array_lose_nothing(on: str, cut: str
         thread.start()
     for thread in threads:
         thread.join()
-    assert (x == rounds).all()
+    assert (x == iterations).all()
 
 
 @pytest.mark.parametrize(("size", "code"), [(1 << 27, "TIR0708"), (1 << 39, "TIR1601")])
@@ -272,5 +272,5 @@ def test_functions_return_16_bits() -> None:
     body += "  %c = fpext f32 %a\n  %d = fpext f32 %b\n  %e = fadd f32 %c, %d\n"
     body += "  %f = fptrunc f16 %e\n  store %x, %f\n"
     x = np.ones(1, np.float16)
-    launch(body, x, more=more, given="f16* %x")
+    launch(body, x, more=more, inputs="f16* %x")
     assert x[0] == 3

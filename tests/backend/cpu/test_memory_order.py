@@ -54,7 +54,7 @@ def statement(element: str, shape: str, name: str, sem: str) -> str:
             return f"%o = atomic_rmw {kind} %p, %v {{op = {name}, {order}}}"
 
 
-def found(text: str) -> list[tuple[str, ...]]:
+def accesses_of(text: str) -> list[tuple[str, ...]]:
     """The accesses of a kernel with their orders."""
     code = compile_for_cpu(parse(text)).llvm
     body = code[code.index("define internal void @f.k(") :]
@@ -95,9 +95,9 @@ def test_every_access_has_its_order(element: str, shape: str) -> None:
             f"{element}* %x, {element} %n", *address, statement(element, shape, name, sem)
         )
         tiles = 2 if shape else 1
-        assert found(text) == expected(element, name, sem) * tiles, (name, sem)
+        assert accesses_of(text) == expected(element, name, sem) * tiles, (name, sem)
 
 
 @pytest.mark.parametrize("sem", SEMANTICS[1:])
 def test_every_fence_has_its_order(sem: str) -> None:
-    assert found(kernel("i32* %x", f"fence {{sem = {sem}}}")) == [("fence", ORDERS[sem])]
+    assert accesses_of(kernel("i32* %x", f"fence {{sem = {sem}}}")) == [("fence", ORDERS[sem])]

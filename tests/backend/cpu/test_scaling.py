@@ -30,7 +30,7 @@ def applied(element, x):
 def test_one_instruction_rounds_as_two_steps(element, dtype, size, monkeypatch):
     x = (np.random.default_rng(7).standard_normal(SIZE) * size).astype(dtype)
     x[:8] = 0, -0.0, np.inf, -np.inf, np.nan, -103.9, 88.8, -745
-    found = applied(element, x)
+    result = applied(element, x)
     monkeypatch.setattr(numbers, "registers", lambda: Registers(16, 32))
-    np.testing.assert_array_equal(found, applied(element, x))
-    assert np.unique(found).size > SIZE
+    np.testing.assert_array_equal(result, applied(element, x))
+    assert np.unique(result).size > SIZE

@@ -47,11 +47,11 @@ def shuffle(lanes: str, other: str = "zeroinitializer") -> str:
 
 
 def test_what_keeps_lanes_is_an_and() -> None:
-    wanted = "  %a = and <4 x i1> %m, <i1 true, i1 true, i1 false, i1 false>\n"
-    assert without_partial_masks(shuffle("i32 0, i32 1, i32 6, i32 7")) == wanted
+    expected = "  %a = and <4 x i1> %m, <i1 true, i1 true, i1 false, i1 false>\n"
+    assert without_partial_masks(shuffle("i32 0, i32 1, i32 6, i32 7")) == expected
     other = "<i1 poison, i1 poison, i1 false, i1 false>"
-    assert without_partial_masks(shuffle("i32 0, i32 1, i32 6, i32 7", other)) == wanted
-    assert without_partial_masks(shuffle("i32 0, i32 1, i32 poison, i32 5")) == wanted
+    assert without_partial_masks(shuffle("i32 0, i32 1, i32 6, i32 7", other)) == expected
+    assert without_partial_masks(shuffle("i32 0, i32 1, i32 poison, i32 5")) == expected
 
 
 @pytest.mark.parametrize(

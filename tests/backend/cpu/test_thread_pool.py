@@ -22,45 +22,45 @@ def test_every_number_is_in_one_part(total, workers):
     assert all(end == start for (_, end), (start, _) in pairwise(parts))
 
 
-def told():
+def affinities_of_threads():
     """Where each of the threads of two workers may run, the launching one first."""
-    found, both = {}, threading.Barrier(2)
+    affinities, both = {}, threading.Barrier(2)
 
     def part(first, last):
         if first in (0, 1):
             both.wait(600)
-            found[threading.current_thread() is not here] = os.sched_getaffinity(0)
+            affinities[threading.current_thread() is not here] = os.sched_getaffinity(0)
 
     here = threading.current_thread()
     thread_pool.parallel_for(part, 8, 2)
-    return found[False], found[True]
+    return affinities[False], affinities[True]
 
 
 @pytest.mark.skipif(len(ALLOWED) < 2, reason="one processor, or the system does not say")
 def test_threads_are_kept_off_the_processor_that_launches(monkeypatch):
-    told()  # the thread exists from now on
+    affinities_of_threads()  # the thread exists from now on
     for current in sorted(ALLOWED)[:3]:
         monkeypatch.setattr(thread_pool, "_current", lambda at=current: at)
-        assert told() == (ALLOWED, ALLOWED - {current})
+        assert affinities_of_threads() == (ALLOWED, ALLOWED - {current})
     monkeypatch.setattr(thread_pool, "_current", lambda: -1)
-    assert told() == (ALLOWED, ALLOWED)
+    assert affinities_of_threads() == (ALLOWED, ALLOWED)
 
 
 @pytest.mark.skipif(len(ALLOWED) < 2, reason="one processor, or the system does not say")
 def test_threads_run_where_the_launching_one_may():
     one = {min(ALLOWED)}
-    found = []
+    results = []
 
     def launch():
         os.sched_setaffinity(0, one)
         assert thread_pool.processors() == 1
-        told()
-        found.append(told())
+        affinities_of_threads()
+        results.append(affinities_of_threads())
 
     thread = threading.Thread(target=launch)
     thread.start()
     thread.join(600)
-    assert found == [(one, one)]
+    assert results == [(one, one)]
     assert thread_pool.processors() == len(ALLOWED)
 
 

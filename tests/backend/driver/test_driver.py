@@ -15,7 +15,7 @@ from tileir.builder import F32, Builder, pointer
 from tileir.errors import CompileError, Diagnostic, LaunchError
 from tileir.textual import parse
 
-from .made_up import Cuda, add_one
+from .fake_driver import Cuda, add_one
 
 
 def adding(name="k"):
@@ -41,7 +41,7 @@ def test_a_batch_runs_on_copies(cuda):
     assert x.tolist() == [2.0 * i + 2 for i in range(8)]
     threads = {name: 32 * plan.num_warps for name, plan in batch.plans.items()}
     assert cuda.launches == [("k", (5, 1, 1), threads["k"], 0), ("a", (3, 2, 1), threads["a"], 0)]
-    assert not cuda.held
+    assert not cuda.memory
 
 
 def test_arrays_without_elements_have_an_address(cuda):
@@ -49,7 +49,7 @@ def test_arrays_without_elements_have_an_address(cuda):
     batch.__dict__["machine_code"] = SimpleNamespace(cubin=b"code")
     cuda.kernels["k"] = lambda words: None
     Loaded(batch, cuda.driver()).launch("k", (1,), [np.zeros(0, np.float32)])
-    assert len(cuda.launches) == 1 and not cuda.held
+    assert len(cuda.launches) == 1 and not cuda.memory
 
 
 class Unassembled:
@@ -104,10 +104,10 @@ def test_grids_that_are_launched(grid, monkeypatch):
 
 
 def test_the_executor_compiles_for_the_target_it_is_given(cuda, monkeypatch):
-    asked = []
+    calls = []
 
     def kernel(compiled):
-        asked.append((compiled.ptx.split(".target ")[1][:5], compiled.plan.num_warps))
+        calls.append((compiled.ptx.split(".target ")[1][:5], compiled.plan.num_warps))
         return {(1,): lambda copy: None}
 
     monkeypatch.setattr(gpu_executor, "driver", cuda.driver)
@@ -116,8 +116,8 @@ def test_the_executor_compiles_for_the_target_it_is_given(cuda, monkeypatch):
     run = gpu_executor.GpuExecutor().launch
     for options in ({}, {"target": "sm_80"}, {"target": None, "num_warps": 2}):
         run(adding(), "k", (1,), [np.zeros(8, np.float32)], **options)
-    assert [name for name, _ in asked] == ["sm_90", "sm_80", "sm_90"]
-    assert asked[2][1] == 2 and not cuda.held
+    assert [name for name, _ in calls] == ["sm_90", "sm_80", "sm_90"]
+    assert calls[2][1] == 2 and not cuda.memory
 
 
 COPY = """tir 1.0
@@ -135,7 +135,7 @@ def test_the_executor_passes_addresses_of_copies(cuda, monkeypatch):
     passed = []
 
     def kernel(compiled):
-        return {(2,): lambda *held: passed.extend(held)}
+        return {(2,): lambda *stored: passed.extend(stored)}
 
     monkeypatch.setattr(gpu_executor, "driver", cuda.driver)
     monkeypatch.setattr(gpu_executor, "LoadedKernel", kernel)
@@ -146,7 +146,7 @@ def test_the_executor_passes_addresses_of_copies(cuda, monkeypatch):
     assert isinstance(tensor, StridedTensor) and number == 7
     assert (tensor.extents, tensor.strides) == ((16, 16), (48, 1))
     assert isinstance(address, int) and tensor.address != address
-    assert not cuda.held
+    assert not cuda.memory
 
 
 def test_without_a_choice_of_a_gpu_the_first_is_taken(cuda, monkeypatch):
@@ -172,10 +172,10 @@ def test_without_a_choice_of_a_gpu_the_first_is_taken(cuda, monkeypatch):
 def test_no_more_blocks_are_launched_than_run_at_once(persistent, grid, blocks):
     """Nor more than there is work for; each does `persistent` instances at a time."""
     plan = HostPlan(6, (), (), (), persistent)
-    found = plan_launch(plan, grid, [1, 2, 3], 66)
-    assert (found.grid, found.extents) == ((blocks, 1, 1), grid)
+    result = plan_launch(plan, grid, [1, 2, 3], 66)
+    assert (result.grid, result.extents) == ((blocks, 1, 1), grid)
 
 
 def test_kernels_that_do_not_persist_have_the_grid_they_are_given():
-    found = plan_launch(HostPlan(3, (), (), ()), (500, 3), [1, 2, 3], 66)
-    assert (found.grid, found.extents) == ((500, 3), ())
+    plan = plan_launch(HostPlan(3, (), (), ()), (500, 3), [1, 2, 3], 66)
+    assert (plan.grid, plan.extents) == ((500, 3), ())

@@ -87,8 +87,8 @@ class FakeCuda:
     def cuTensorMapEncodeTiled(
         self, kind, rank, address, extents, strides, box, steps, interleave, swizzle, l2, fill
     ):
-        found = map_bytes(kind, address, extents, strides, box, swizzle, fill)
-        buffer = ctypes.create_string_buffer(found, 128)
+        result = map_bytes(kind, address, extents, strides, box, swizzle, fill)
+        buffer = ctypes.create_string_buffer(result, 128)
         return 0, SimpleNamespace(getPtr=lambda: ctypes.addressof(buffer))
 
     def cuLaunchKernel(self, handle, x, y, z, threads, _, __, shared, stream, words, ___):
@@ -118,10 +118,10 @@ def _word(kind, address):
 
 @pytest.fixture
 def cuda(monkeypatch):
-    made = FakeCuda()
-    monkeypatch.setattr(CudaDriver, "load", lambda _, compiled, name: made.load(compiled, name))
-    monkeypatch.setattr(launch, "gpu", lambda: made.gpu)
-    return made
+    cuda = FakeCuda()
+    monkeypatch.setattr(CudaDriver, "load", lambda _, compiled, name: cuda.load(compiled, name))
+    monkeypatch.setattr(launch, "gpu", lambda: cuda.gpu)
+    return cuda
 
 
 CALLS = (
@@ -147,16 +147,16 @@ def test_machine_code_launches_what_python_does(cuda, options):
     for grid, arguments in calls:
         slow[grid](*arguments)
         slow._dispatcher = None
-    wanted = list(cuda.launches)
-    assert not any(native for *_, native in wanted)
-    assert len({handle for handle, *_ in wanted}) > 1 or options.get("split_k") == 2
+    reference = list(cuda.launches)
+    assert not any(native for *_, native in reference)
+    assert len({handle for handle, *_ in reference}) > 1 or options.get("split_k") == 2
     number = {id(c): i for i, c in enumerate(cuda.kernels)}
     quick = LoadedKernel(compiled)
     for _ in range(3):
         for grid, arguments in calls:
             quick[grid](*arguments)
-    found = cuda.launches[-len(calls) :]
-    for (handle, *rest, native), (other, *expected, _) in zip(found, wanted, strict=True):
+    result = cuda.launches[-len(calls) :]
+    for (handle, *rest, native), (other, *expected, _) in zip(result, reference, strict=True):
         first = number[id(cuda.kernels[handle - 1])]
         assert native and first == number[id(cuda.kernels[other - 1])] and rest == expected
 

@@ -25,8 +25,8 @@ def test_strides_are_never_an_empty_array(block, extents, strides, handed):
     seen = []
     content = ctypes.create_string_buffer(128)
 
-    def encode(*given):
-        seen.append(given)
+    def encode(*args):
+        seen.append(args)
         return 0, SimpleNamespace(getPtr=lambda: ctypes.addressof(content))
 
     kinds = (

@@ -26,7 +26,7 @@ from tileir.ops.gpu import ConvertLayout
 from tileir.types import F16, F32, F64, I1, I8, Tile
 from tileir.values import Value
 
-from ..test_layout_conversion import held, numbers
+from ..test_layout_conversion import numbered, numbers
 
 FILE = Path(__file__).with_name("conversions.json")
 ELEMENTS = {"i1": I1, "i8": I8, "f16": F16, "f32": F32, "f64": F64}
@@ -48,7 +48,7 @@ def drawn(seed):
     chance = random.Random(seed)
     rows, bits = chance.randrange(2, 6), chance.randrange(7, 11)
     units = [(1 << i, 0) for i in range(rows)] + [(0, 1 << i) for i in range(bits - rows)]
-    found = []
+    layouts = []
     for _ in range(2):
         order = chance.sample(units, len(units))
         for i in range(1, len(order)):
@@ -59,16 +59,16 @@ def drawn(seed):
             order.insert(chance.randrange(len(order)), (0, 0))
         lanes, warps, registers = order[:5], order[5:7], order[7:]
         own = tuple(r for r in registers if any(r))
-        found.append(layout(2, register=own, lane=tuple(lanes), warp=tuple(warps)))
-    return (1 << rows, 1 << bits - rows), *found
+        layouts.append(layout(2, register=own, lane=tuple(lanes), warp=tuple(warps)))
+    return (1 << rows, 1 << bits - rows), *layouts
 
 
 def cases():
     for shape in SHAPES:
         for warps in (1, 4) if shape[0] < 100 else (4,):
-            known = dict(listed(shape, warps))
-            for a, source in known.items():
-                for b, target in known.items():
+            sources = dict(listed(shape, warps))
+            for a, source in sources.items():
+                for b, target in sources.items():
                     if source != target:
                         kind = list(ELEMENTS)[len(a + b + str(shape)) % 5]
                         yield f"{shape} {kind} {warps} {a} {b}", (shape, source, target)
@@ -92,11 +92,11 @@ def converted(shape, element, source, target):
     function = module.functions["k"]
     lowering = Lowering(module, function, target_named("sm_90"), thread,
                         AccessWidths(function), {op: 0}, {}, warps)  # fmt: skip
-    fragment = list(held(thread, source, shape, element))
+    fragment = list(numbered(thread, source, shape, element))
     counts.by_op.clear()
-    found = convert(lowering, op, fragment, op.source.type, target)
-    wanted = list(held(thread, target, shape, element))
-    for x, y, number in zip(found, wanted, numbers(target, shape), strict=True):
+    converted = convert(lowering, op, fragment, op.source.type, target)
+    expected = list(numbered(thread, target, shape, element))
+    for x, y, number in zip(converted, expected, numbers(target, shape), strict=True):
         assert x.array[number >= 0].tobytes() == y.array[number >= 0].tobytes()
     tally = counts.of(op)
     instructions = sum(tally.instructions.values())
@@ -106,18 +106,18 @@ def converted(shape, element, source, target):
 @pytest.mark.parametrize("every", few_or_all(4, 1))
 def test_no_conversion_costs_more_than_it_did(request, every):
     """By default of every fourth conversion."""
-    bless, found = request.config.getoption("bless"), {}
+    bless, measured = request.config.getoption("bless"), {}
     for name in list(CASES)[:: 1 if bless else every]:
         shape, source, target = CASES[name]
         element = next(ELEMENTS[word] for word in name.split() if word in ELEMENTS)
         if source.size("warp") == target.size("warp"):
-            found[name] = converted(shape, element, source, target)
-    assert len(found) > 100 // every
+            measured[name] = converted(shape, element, source, target)
+    assert len(measured) > 100 // every
     if bless:
-        lines = (f'"{name}": {costs}' for name, costs in sorted(found.items()))
+        lines = (f'"{name}": {costs}' for name, costs in sorted(measured.items()))
         FILE.write_text("{\n" + ",\n".join(lines) + "\n}\n")
         return
     kept = json.loads(FILE.read_text())
-    worse = [f"{name}: {kept[name]} -> {costs}" for name, costs in found.items()
+    worse = [f"{name}: {kept[name]} -> {costs}" for name, costs in measured.items()
              if any(a > b for a, b in zip(costs, kept[name], strict=True))]  # fmt: skip
     assert not worse, "\n".join(worse)

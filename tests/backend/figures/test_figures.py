@@ -49,7 +49,7 @@ GAINS = ("wide", "copies")
 """Of which there may be more, but no fewer."""
 
 
-def products():
+def matmuls():
     for name, (element, total, block, more) in {
         "f16": (F16, F32, (64, 64, 32), {}),
         "f16, two halves": (F16, F32, (128, 64, 64), {"transposed": True}),
@@ -77,7 +77,7 @@ def powers():
 def kernels():
     for path in FILES:
         yield path.stem, lambda p=path: textual.parse(p.read_text(), p.name)
-    yield from products()
+    yield from matmuls()
     for size in ((1, 4096), (4, 300), (2, 20000)):
         yield f"softmax {size}", lambda s=size: softmax(*s)
     yield "softmax (4, 65536), staged", lambda: staged_softmax(4, 65536)
@@ -95,19 +95,19 @@ HOW = [("sm_80", None), ("sm_90", 4)]
 def figures(module, target, warps):
     compiled = compile_kernel(module, target, Options(num_warps=warps))
     lines = compiled.llvm.splitlines()
-    found = {name: sum(bool(re.search(p, x)) for x in lines) for name, p in PATTERNS.items()}
-    return {"bytes": compiled.plan.shared, "warps": compiled.plan.num_warps, **found}
+    by_name = {name: sum(bool(re.search(p, x)) for x in lines) for name, p in PATTERNS.items()}
+    return {"bytes": compiled.plan.shared, "warps": compiled.plan.num_warps, **by_name}
 
 
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("name", KERNELS)
 def test_no_kernel_costs_more_than_it_did(name, request):
-    found = {f"{t}, {w or 'any'}": figures(KERNELS[name](), t, w) for t, w in HOW}
+    measured = {f"{t}, {w or 'any'}": figures(KERNELS[name](), t, w) for t, w in HOW}
     kept = json.loads(FILE.read_text()) if FILE.exists() else {}
     if request.config.getoption("bless"):
-        FILE.write_text(json.dumps({**kept, name: found}, indent=1, sort_keys=True) + "\n")
+        FILE.write_text(json.dumps({**kept, name: measured}, indent=1, sort_keys=True) + "\n")
         return
-    for how, costs in found.items():
+    for how, costs in measured.items():
         for what, cost in costs.items():
             before = kept[name][how][what]
             worse = cost < before if what in GAINS else cost > before

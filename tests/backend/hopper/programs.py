@@ -19,8 +19,9 @@ _SPANS = ((3, 128), (2, 64), (1, 32), (0, 16))
 
 
 @attrs.frozen
-class Product:
-    """One block: c = a b over `rounds` steps of `depth`, by `warps` warps, all of which load."""
+class WgmmaProgram:
+    """One block: c = a b over `iterations` steps of `depth`, by `warps` warps, all of which
+    load."""
 
     m: int
     n: int
@@ -31,7 +32,7 @@ class Product:
     trans_b: bool = False
     registers: bool = False
     warps: int = 4
-    rounds: int = 2
+    iterations: int = 2
     swizzles: tuple[int | None, int | None] = (None, None)
     other: str = ""
     signed: tuple[bool, bool] = (True, True)
@@ -62,16 +63,16 @@ class Product:
             )
             if on
         ]
-        tile, sums = f"{a}<{self.m}, {self.depth}>", f"{c}<{self.m}, {self.n}>"
-        factor, load = "%a", ""
+        tile, types = f"{a}<{self.m}, {self.depth}>", f"{c}<{self.m}, {self.n}>"
+        operand_a, load = "%a", ""
         if self.registers:
-            factor, load = "%x", f"  %x = gpu.local_load {tile} %a, 0\n"
+            operand_a, load = "%x", f"  %x = gpu.local_load {tile} %a, 0\n"
         each, multiplied, total = self.depth // self.parts, "", "%sum"
         for part in range(self.parts):
             ranges = [f"depth = [{part * each}, {each}]"] if self.parts > 1 else []
             attributes = f" {{{', '.join([*flags, *ranges])}}}" if flags or ranges else ""
-            operands = f"{factor}, 0, %b, 0, {total}"
-            multiplied += f"  %begun{part} = gpu.wgmma {sums} {operands}{attributes}\n"
+            operands = f"{operand_a}, 0, %b, 0, {total}"
+            multiplied += f"  %begun{part} = gpu.wgmma {types} {operands}{attributes}\n"
             total = f"%begun{part}"
         header = (
             f"define kernel void @product({a}* %pa, {b}* %pb, {c}* noalias %pc, i32 %k) "
@@ -89,12 +90,12 @@ entry:
 loop:
   %i = phi i32 [0, entry], [%next, loop]
   %parity = phi i32 [0, entry], [%turned, loop]
-  %sum = phi {sums} [{zero}, entry], [%done, loop]
+  %sum = phi {types} [{zero}, entry], [%done, loop]
   gpu.mbarrier_expect %full, 0 {{bytes = {size}}}
   gpu.tma_load %as, %a, 0, %full, 0, {at[0]}
   gpu.tma_load %bs, %b, 0, %full, 0, {at[1]}
   gpu.mbarrier_wait %full, 0, %parity
-{load}{multiplied}  %done = gpu.wgmma_wait {sums} {total}
+{load}{multiplied}  %done = gpu.wgmma_wait {types} {total}
   gpu.barrier
   %turned = xor i32 %parity, 1
   %next = add i32 %i, {self.depth}
@@ -130,7 +131,7 @@ last:
 
     def arguments(self, seed: int) -> tuple[list[Any], np.ndarray[Any, Any]]:
         """Arguments, c last of the arrays, and what c shall hold."""
-        rng, k = np.random.default_rng(seed), self.depth * self.rounds
+        rng, k = np.random.default_rng(seed), self.depth * self.iterations
         x, y = rng.integers(-3, 4, (self.m, k)), rng.integers(-3, 4, (k, self.n))
         if not self.signed[0]:
             x = x % 251
@@ -138,9 +139,9 @@ last:
             y = y % 251
         left, right = (x.T if self.trans_a else x), (y.T if self.trans_b else y)
         a, b, c = self.elements
-        held = [_held(e, v) for e, v in ((a, left), (b, right))]
+        stored = [stored_array(e, v) for e, v in ((a, left), (b, right))]
         result = np.zeros((self.m, self.n), _dtype(c))
-        return [*held, result, k], (x @ y).astype(np.float64)
+        return [*stored, result, k], (x @ y).astype(np.float64)
 
     def module(self) -> Any:
         """Parsed."""
@@ -152,7 +153,7 @@ class _Buffer:
     name: str
     element: Element
     shape: tuple[int, int]
-    given: int | None
+    inputs: int | None
 
     @property
     def bytes(self) -> int:
@@ -160,13 +161,13 @@ class _Buffer:
 
     @property
     def swizzle(self) -> int:
-        if self.given is not None:
-            return self.given
+        if self.inputs is not None:
+            return self.inputs
         row = self.shape[1] * self.element.bytes
         return next(s for s, span in _SPANS if row % span == 0)
 
     def map(self, k_first: bool) -> str:
-        """The tensor map, of a tensor along whose dimension K there are %k elements, and room."""
+        """The tensor map, of a tensor with %k elements along K, with storage."""
         panel = (16 << self.swizzle) // self.element.bytes
         rows, columns = self.shape
         extents = ("[%k, i64 {1}], [i32 {1}, i64 1]" if k_first
@@ -185,7 +186,7 @@ def _dtype(element: Element) -> Any:
     return dtype_of(element)
 
 
-def _held(element: Element, values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+def stored_array(element: Element, values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     """Numbers as an array that a kernel takes."""
     if element.is_integer:
         return values.astype(np.int64).astype(np.uint8).view(np.int8).copy()
@@ -197,4 +198,4 @@ def corpus(name: str) -> str:
     return (CORPUS / f"{name}.tir").read_text()
 
 
-__all__ = ["F32", "Product", "corpus"]
+__all__ = ["F32", "WgmmaProgram", "corpus"]

@@ -16,23 +16,23 @@ from tileir.textual import parse
 from .programs import corpus
 
 CLUSTER, REMOTE = corpus("cluster"), corpus("remote")
-ROUNDS = 5
+ITERATIONS = 5
 
 
 def four(text: str, seed: int, launch: Any) -> None:
     """Sums over four blocks."""
     x = np.random.default_rng(seed).integers(-5, 6, (3, 4, 16, 32)).astype(np.float32)
-    found = np.full((3, 16, 32), np.nan, np.float32)
-    launch(parse(text), 3, [x.reshape(-1), found.reshape(-1)], seed)
-    assert np.array_equal(found, x.sum(1)), "other sums"
+    out = np.full((3, 16, 32), np.nan, np.float32)
+    launch(parse(text), 3, [x.reshape(-1), out.reshape(-1)], seed)
+    assert np.array_equal(out, x.sum(1)), "other totals"
 
 
 def two(text: str, seed: int, launch: Any) -> None:
     """Sums over two blocks, of one tile after the other."""
-    x = np.random.default_rng(seed).integers(-5, 6, (2, ROUNDS, 2, 16, 32)).astype(np.float32)
-    found = np.full((2, ROUNDS, 16, 32), np.nan, np.float32)
-    launch(parse(text), 2, [x.reshape(-1), found.reshape(-1), ROUNDS], seed)
-    assert np.array_equal(found, x.sum(2)), "other sums"
+    x = np.random.default_rng(seed).integers(-5, 6, (2, ITERATIONS, 2, 16, 32)).astype(np.float32)
+    out = np.full((2, ITERATIONS, 16, 32), np.nan, np.float32)
+    launch(parse(text), 2, [x.reshape(-1), out.reshape(-1), ITERATIONS], seed)
+    assert np.array_equal(out, x.sum(2)), "other totals"
 
 
 def by_threads(module: Any, grid: int, arguments: list[Any], seed: int) -> None:
@@ -46,21 +46,21 @@ def interpreted(module: Any, grid: int, arguments: list[Any], seed: int) -> None
 @pytest.mark.slow
 @pytest.mark.parametrize("launch", [by_threads, interpreted])
 @pytest.mark.parametrize(("run", "text"), [(four, CLUSTER), (two, REMOTE)])
-def test_sums_in_any_order(run: Any, text: str, launch: Any) -> None:
+def test_accumulators_in_any_order(run: Any, text: str, launch: Any) -> None:
     for seed in range(6):
         run(text, seed, launch)
 
 
 def test_code() -> None:
-    made = compile_kernel(parse(CLUSTER), "sm_90a")
-    assert made.metadata.cluster == (4, 1, 1) and made.metadata.blocks((3,)) == (12, 1, 1)
-    assert ".reqnctapercluster 4" in made.ptx and "%clusterid.x" in made.ptx
-    assert made.ptx.count("ld.shared::cluster") == 4 and "bar.sync" not in made.ptx
-    assert made.machine_code.spills == made.machine_code.stack == 0
-    made = compile_kernel(parse(REMOTE), "sm_90a")
-    assert made.ptx.count("mbarrier.arrive.release.cluster.shared::cluster") == 2
-    assert made.ptx.count("mbarrier.try_wait.parity.acquire.cluster") == 3
-    assert made.machine_code.spills == made.machine_code.stack == 0
+    kernel = compile_kernel(parse(CLUSTER), "sm_90a")
+    assert kernel.metadata.cluster == (4, 1, 1) and kernel.metadata.blocks((3,)) == (12, 1, 1)
+    assert ".reqnctapercluster 4" in kernel.ptx and "%clusterid.x" in kernel.ptx
+    assert kernel.ptx.count("ld.shared::cluster") == 4 and "bar.sync" not in kernel.ptx
+    assert kernel.machine_code.spills == kernel.machine_code.stack == 0
+    kernel = compile_kernel(parse(REMOTE), "sm_90a")
+    assert kernel.ptx.count("mbarrier.arrive.release.cluster.shared::cluster") == 2
+    assert kernel.ptx.count("mbarrier.try_wait.parity.acquire.cluster") == 3
+    assert kernel.machine_code.spills == kernel.machine_code.stack == 0
 
 
 def test_arrivals_for_copies_order_nothing_else() -> None:
@@ -99,8 +99,8 @@ LEFT_OUT: dict[str, tuple[Any, str, str, str, str]] = {
         "at its end|ends with",
     ),
     "a rank that there is not": (four, CLUSTER, "%b, 0, 3, %row", "%b, 0, 4, %row", "no block 4"),
-    "another rank": (four, CLUSTER, "%b, 0, 3, %row", "%b, 0, 2, %row", "other sums"),
-    "rows of another": (four, CLUSTER, "%b, 0, 3, %row", "%b, 0, 3, 0", "other sums"),
+    "another rank": (four, CLUSTER, "%b, 0, 3, %row", "%b, 0, 2, %row", "other totals"),
+    "rows of another": (four, CLUSTER, "%b, 0, 3, %row", "%b, 0, 3, 0", "other totals"),
     "barriers have not begun": (
         two,
         REMOTE,
@@ -187,8 +187,8 @@ def test_what_the_interpreter_reports(name: str, code: str) -> None:
 
 
 STAGED = "  %b = gpu.shared_alloc f32 addrspace(3)* {shape = [4, 4, 32], swizzle = 3}\n"
-MEET = "  gpu.cluster_arrive\n  gpu.cluster_wait\n"
-BEGIN = f"{STAGED}  %sent = gpu.mbarrier_alloc i64 addrspace(3)*\n{MEET}"
+SYNCHRONIZE = "  gpu.cluster_arrive\n  gpu.cluster_wait\n"
+BEGIN = f"{STAGED}  %sent = gpu.mbarrier_alloc i64 addrspace(3)*\n{SYNCHRONIZE}"
 EXPECT = "  gpu.mbarrier_expect %sent, 0 {bytes = 2048}\n"
 SEND = "  gpu.cluster_scatter %x, %b, %r, %sent, 0 {blocks = 4}\n"
 AWAIT = "  gpu.cluster_mbarrier_wait %sent, 0, 0\n"
@@ -210,16 +210,19 @@ for _rank in range(4):
 def test_rows_that_are_sent(launch: Any) -> None:
     for seed in range(4):
         four(SCATTERED, seed, launch)
-    made = compile_kernel(parse(SCATTERED), "sm_90a")
-    assert "st.async.shared::cluster.mbarrier::complete_tx::bytes" in made.ptx
-    assert made.machine_code.stack == 0
-    assert "barrier.cluster.arrive.relaxed" in made.ptx and "release.cluster.shared" not in made.ptx
+    kernel = compile_kernel(parse(SCATTERED), "sm_90a")
+    assert "st.async.shared::cluster.mbarrier::complete_tx::bytes" in kernel.ptx
+    assert kernel.machine_code.stack == 0
+    assert (
+        "barrier.cluster.arrive.relaxed" in kernel.ptx
+        and "release.cluster.shared" not in kernel.ptx
+    )
 
 
 def test_only_barriers_are_begun_before_a_first_arrival() -> None:
     """What memory holds by then is published by an arrival that releases it."""
-    made = compile_kernel(parse(CLUSTER), "sm_90a")
-    assert "barrier.cluster.arrive" in made.ptx and "arrive.relaxed" not in made.ptx
+    kernel = compile_kernel(parse(CLUSTER), "sm_90a")
+    assert "barrier.cluster.arrive" in kernel.ptx and "arrive.relaxed" not in kernel.ptx
 
 
 @pytest.mark.sampled(2)
@@ -230,7 +233,7 @@ def test_only_barriers_are_begun_before_a_first_arrival() -> None:
         (AWAIT, "", "reads byte|no thread wrote|at its end|ends with|on its way to"),
         (EXPECT, "", "deadlock"),
         (EXPECT, EXPECT.replace("2048", "2032"), "deadlock"),
-        (MEET, "", "no barrier|that .* begins"),
+        (SYNCHRONIZE, "", "no barrier|that .* begins"),
     ],
 )
 def test_rows_that_nothing_orders(line: str, instead: str, message: str) -> None:

@@ -29,22 +29,22 @@ def check(
     assert module.stage == "warp_specialized"
     more = len(module.functions[kernel].parameters) - len(arguments)
     blocks = (2, 1, 1) if more else grid
-    given = [*arguments, *grid[:more]]
-    expected, found = (np.full_like(arguments[place], np.nan) for _ in range(2))
-    interpret(module, kernel, blocks, [*given[:place], expected, *given[place + 1 :]])
+    inputs = [*arguments, *grid[:more]]
+    expected, actual = (np.full_like(arguments[place], np.nan) for _ in range(2))
+    interpret(module, kernel, blocks, [*inputs[:place], expected, *inputs[place + 1 :]])
     for seed in range(2):
-        found[:] = np.nan
-        whole = [*given[:place], found, *given[place + 1 :]]
+        actual[:] = np.nan
+        whole = [*inputs[:place], actual, *inputs[place + 1 :]]
         SimtExecutor().launch(module, kernel, blocks, whole, target="sm_90a", seed=seed)
-        np.testing.assert_allclose(found, expected, rtol=2e-3, atol=2e-3)
-    made = compile_kernel(module, "sm_90a").machine_code
-    assert (made.spills, made.stack, made.warnings) == (0, 0, ())
+        np.testing.assert_allclose(actual, expected, rtol=2e-3, atol=2e-3)
+    machine_code = compile_kernel(module, "sm_90a").machine_code
+    assert (machine_code.spills, machine_code.stack, machine_code.warnings) == (0, 0, ())
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("transposed", [False, True])
 @pytest.mark.parametrize("pipeline", [PLAIN, PERSISTENT])
-def test_products(pipeline: str, transposed: bool) -> None:
+def test_matmuls(pipeline: str, transposed: bool) -> None:
     m, n, k = 72, 200, 40
     random = np.random.default_rng(m)
     a, b = (random.standard_normal(s).astype(np.float16) for s in ((m, k), (k, n)))
@@ -79,7 +79,7 @@ def test_convolution() -> None:
 def test_one_thread_loads() -> None:
     """After `elect.sync` the assembler knows that a thread is alone, and copies need no loop over
     the threads that might differ in their operands."""
-    made = compile_kernel(run(matmul(128, 128, 64), PERSISTENT).module, "sm_90a")
-    loads = [line for line in made.ptx.splitlines() if "cp.async.bulk.tensor.2d.shared" in line]
+    kernel = compile_kernel(run(matmul(128, 128, 64), PERSISTENT).module, "sm_90a")
+    loads = [line for line in kernel.ptx.splitlines() if "cp.async.bulk.tensor.2d.shared" in line]
     assert len(loads) == 3 and not any("@" in line for line in loads)
-    assert made.ptx.count("elect.sync") == 1
+    assert kernel.ptx.count("elect.sync") == 1

@@ -75,23 +75,23 @@ def kernel(body: str) -> Function:
 
 def expected(body: str) -> list[tuple[str, int]]:
     """The barriers of `body`, marks included: kind, and how many ops come before."""
-    found: list[tuple[str, int]] = []
+    barriers: list[tuple[str, int]] = []
     count = 0
     for line in [*HEAD.partition("entry:\n")[2].splitlines(), *scene(body)]:
         if barrier := _BARRIER.match(line):
-            found.append((barrier[1] or ("warp" if barrier[2] else "block"), count))
+            barriers.append((barrier[1] or ("warp" if barrier[2] else "block"), count))
         else:
             count += not _NO_OP.match(line)
-    return found
+    return barriers
 
 
-def made(body: str) -> list[tuple[str, int]]:
+def barriers_of(body: str) -> list[tuple[str, int]]:
     """The barriers of the program of `body`, in the same way."""
-    found: list[tuple[str, int]] = []
+    barriers: list[tuple[str, int]] = []
     count = 0
     for op in kernel(body).ops:
         if op.mnemonic == "gpu.barrier":
-            found.append(("warp" if getattr(op, "warp", False) else "block", count))
+            barriers.append(("warp" if getattr(op, "warp", False) else "block", count))
         else:
             count += 1
-    return found
+    return barriers

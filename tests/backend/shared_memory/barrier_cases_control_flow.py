@@ -38,7 +38,7 @@ ORDER = {
   !block
   store %y, 1.0 {volatile = true}
 """,
-    "turns of warpgroups and the order of instructions release nothing": """
+    "the order of warpgroups and of instructions releases nothing": """
   store %p, %v
   gpu.named_barrier_sync
   gpu.named_barrier_arrive
@@ -154,7 +154,7 @@ both:
   %a = load f32<64, #a> %q
   ret
 """,
-    "warps met on one of two ways": """
+    "warps synchronized on one of two paths": """
   store %pr, %vr
   cond_br %c, left, right
 left:
@@ -167,7 +167,7 @@ both:
   %a = load f32<2, 32, #r> %qr
   ret
 """,
-    "round a loop, from the end to the beginning": """
+    "around a loop, from the end to the beginning": """
   br loop
 loop:
   !block

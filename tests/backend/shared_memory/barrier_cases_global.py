@@ -53,7 +53,7 @@ GLOBAL = {
   !warp
   store %pr, %vr
 """,
-    "the block has met, so warps have": """
+    "the block has synchronized, so warps have": """
   store %pr, %vr
   !block
   %b = load f32<64, #a> %q
@@ -65,17 +65,17 @@ GLOBAL = {
   !block
   %b = load f32<64, #a> %q
 """,
-    "warps that met by the program": """
+    "warps that the program synchronized": """
   store %pr, %vr
   gpu.barrier {warp = true}
   %a = load f32<2, 32, #r> %qr
 """,
-    "threads that met by the program": """
+    "threads that the program synchronized": """
   store %p, %v
   gpu.barrier
   %a = load f32<64, #a> %q
 """,
-    "threads that met by the language": """
+    "threads that the language synchronized": """
   store %p, %v
   barrier
   %a = load f32<64, #a> %q

@@ -1,10 +1,10 @@
-"""Rounds of loops, and integers that are known in part."""
+"""Iterations of loops, and integers that are known in part."""
 
 from __future__ import annotations
 
 
-def round_and_round(passed: str, body: str = "", first: str = "%p", mark: str = "!block") -> str:
-    """Every round loads and stores at `%t`: first `first`, then `passed`."""
+def nested_loops(passed: str, body: str = "", first: str = "%p", mark: str = "!block") -> str:
+    """Every iteration loads and stores at `%t`: first `first`, then `passed`."""
     return f"""
   %by64 = splat i32<64, #a> 64
   %by32 = splat i32<64, #a> 32
@@ -28,7 +28,7 @@ done:
 
 
 def indexed(index: str, mark: str) -> str:
-    """Every round loads and stores 64 elements from `%at` on, which `index` computes."""
+    """Every iteration loads and stores 64 elements from `%at` on, which `index` computes."""
     return f"""
   br loop
 loop:
@@ -76,14 +76,14 @@ def moving(step: str) -> str:
 
 
 LOOPS = {
-    "on to the next": round_and_round("%t2", moving("%by64"), mark=""),
-    "back to the one before": round_and_round("%t2", moving("%back"), mark=""),
-    "half of it again": round_and_round("%t2", moving("%by32")),
-    "the same again": round_and_round("%t"),
-    "the same again, by nothing": round_and_round("%t2", moving("%by0")),
-    "from the beginning": round_and_round("%p"),
-    "from somewhere on": round_and_round("%t2", moving("%by64"), first="%far", mark=""),
-    "to where it was not": round_and_round("%far"),
+    "on to the next": nested_loops("%t2", moving("%by64"), mark=""),
+    "back to the one before": nested_loops("%t2", moving("%back"), mark=""),
+    "half of it again": nested_loops("%t2", moving("%by32")),
+    "the same again": nested_loops("%t"),
+    "the same again, by nothing": nested_loops("%t2", moving("%by0")),
+    "from the beginning": nested_loops("%p"),
+    "from somewhere on": nested_loops("%t2", moving("%by64"), first="%far", mark=""),
+    "to where it was not": nested_loops("%far"),
     "by a number of the loop": indexed("%at = mul i32 %k, 64", ""),
     "by half a number of the loop": indexed("%at = mul i32 %k, 32", "!block"),
     "by the next number": indexed("%at = mul i32 %k2, 64", ""),
@@ -138,7 +138,7 @@ done:
   %b = load f32<64, #a> %p
   ret
 """,
-    "within bounds in every round": """
+    "within bounds in every iteration": """
   br loop
 loop:
   %k = phi i32 [0, entry], [%k2, loop]
@@ -225,4 +225,4 @@ done:
   %d2 = load f32 %near
 """.replace("%k9", "%shift").replace("  %o = and", "  %shift = lshr i32 %m, 3\n  %o = and", 1),
 }
-"""Round loops, and where integers are known in part."""
+"""Around loops, and where integers are known in part."""

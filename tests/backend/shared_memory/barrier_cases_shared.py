@@ -23,12 +23,12 @@ SHARED = {
   !block
   %b = gpu.convert_layout f32<2, 32, #z> %vr {layout = #z, shared = [0, 272]}
 """,
-    "threads meet within what passes between warps": """
+    "threads synchronize within what passes between warps": """
   %a = gpu.convert_layout f32<2, 32, #z> %vr {layout = #z, shared = [0, 256]}
   %b = gpu.convert_layout f32<2, 32, #z> %vr {layout = #z, shared = [256, 256]}
   %d2 = gpu.convert_layout f32<2, 32, #z> %vr {layout = #z, shared = [0, 256]}
 """,
-    "warps alone meet within what stays in them": """
+    "warps alone synchronize within what stays in them": """
   %a = gpu.convert_layout f32<2, 32, #z> %vr {layout = #z, shared = [0, 256]}
   %b = gpu.convert_layout f32<8, 64, #w> %vg {layout = #w, shared = [256, 2048]}
   !block
@@ -49,7 +49,7 @@ SHARED = {
   !warp
   %b = gpu.convert_layout f32<8, 64, #w> %vg {layout = #w, shared = [0, 2048]}
 """,
-    "round a loop": """
+    "around a loop": """
   br loop
 loop:
   !block
@@ -58,7 +58,7 @@ loop:
 done:
   ret
 """,
-    "round a loop within warps": """
+    "around a loop within warps": """
   br loop
 loop:
   !warp
@@ -67,7 +67,7 @@ loop:
 done:
   ret
 """,
-    "two that stay in warps take turns": """
+    "two that stay in warps alternate": """
   br loop
 loop:
   %a = gpu.convert_layout f32<8, 64, #w> %vg {layout = #w, shared = [0, 2048]}
@@ -101,12 +101,12 @@ both:
   %b = gpu.convert_layout f32<2, 32, #z> %vr {layout = #z, shared = [0, 256]}
   ret
 """,
-    "threads that meet in a passage have met for global memory": """
+    "threads that synchronize in a conversion have done so for global memory": """
   store %p, %v
   %b = gpu.convert_layout f32<2, 32, #z> %vr {layout = #z, shared = [0, 256]}
   %a = load f32<64, #a> %q
 """,
-    "warps that meet in a passage have not met the others": """
+    "warps that synchronize in a conversion have not done so with the others": """
   store %p, %v
   %b = gpu.convert_layout f32<8, 64, #w> %vg {layout = #w, shared = [0, 2048]}
   %d2 = load f32<2, 32, #r> %qr

@@ -1,4 +1,4 @@
-"""Addresses as sums, op by op, and what of them a block recomputes."""
+"""Addresses as affine forms, op by op, and what of them a block recomputes."""
 
 from __future__ import annotations
 
@@ -35,16 +35,16 @@ def shown(form: AffineMod32 | None) -> str:
     return f"{' + '.join([*terms, str(form.start)])} {list(form.strides)}"
 
 
-def sums(body: str) -> dict[str, str]:
+def affine_forms(body: str) -> dict[str, str]:
     """Of every value of a function of the lines of `body` the sum that it is."""
     function = kernel(body)
-    found = addresses(function)
-    return {name: shown(found.of(value)) for name, value in named(function).items()}
+    forms = addresses(function)
+    return {name: shown(forms.of(value)) for name, value in named(function).items()}
 
 
 def form(body: str) -> str:
     """The sum that `%r` is."""
-    return sums(body)["r"]
+    return affine_forms(body)["r"]
 
 
 RANGES = """
@@ -111,7 +111,7 @@ RANGES = """
         ("%r = getelementptr f32* undef, %n", "1*r + 0 []"),
         ("%r = splat i32<8> undef", "none"),
     ])  # fmt: skip
-def test_the_sum_that_an_op_makes(line: str, expected: str) -> None:
+def test_the_form_of_each_op(line: str, expected: str) -> None:
     assert form(f"{RANGES}  {line}\n") == expected
 
 
@@ -149,27 +149,27 @@ def test_a_tile_of_another_shape(source: str, extents: str, expected: str) -> No
 
 
 def test_what_cancels_is_no_term() -> None:
-    found = sums("  %a = add i32 %n, 5\n  %b = sub i32 %a, %n\n  %z = mul i32 %n, 0\n")
-    assert (found["b"], found["z"]) == ("5 []", "0 []")
+    forms = affine_forms("  %a = add i32 %n, 5\n  %b = sub i32 %a, %n\n  %z = mul i32 %n, 0\n")
+    assert (forms["b"], forms["z"]) == ("5 []", "0 []")
 
 
 def test_terms_are_counted_together() -> None:
     body = "  %a = mul i32 %n, 3\n  %b = add i32 %a, %n\n  %d = sub i32 %b, %m\n"
-    assert sums(body)["d"] == "-1*m + 4*n + 0 []"
+    assert affine_forms(body)["d"] == "-1*m + 4*n + 0 []"
 
 
-def test_where_numbers_lie_between() -> None:
+def test_ranges_of_numbers() -> None:
     assert AffineMod32(frozenset(), 10, (4, -3)).interval((8, 5)) == (10 - 12, 10 + 28)
     assert AffineMod32(frozenset(), 10).interval(()) == (10, 10)
     assert AffineMod32(frozenset(), -1, (0, 7)).interval((8, 1)) == (-1, -1)
 
 
-def test_no_sum_is_of_a_literal_and_of_what_is_computed_under_a_predicate() -> None:
+def test_no_form_is_of_a_literal_and_of_what_is_computed_under_a_predicate() -> None:
     function = kernel("  @%c %s = add i32 %n, 1\n  %r = add i32 %s, 1\n")
-    found = addresses(function)
-    assert shown(found.of(named(function)["r"])) == "1*s + 1 []"
+    forms = addresses(function)
+    assert shown(forms.of(named(function)["r"])) == "1*s + 1 []"
     add = function.blocks["entry"].ops[1]
-    assert found.of(add.inputs[1]) is None  # type: ignore[attr-defined]
+    assert forms.of(add.inputs[1]) is None  # type: ignore[attr-defined]
 
 
 # What is computed alike -----------------------------------------------------------------------
@@ -188,13 +188,13 @@ def test_no_sum_is_of_a_literal_and_of_what_is_computed_under_a_predicate() -> N
 )
 def test_one_term_stands_for_what_is_computed_alike(line: str, same: bool) -> None:
     lines = "\n".join(f"  {line.format(name)}" for name in ("%a", "%b"))
-    found = sums(f"  %p = bitcast i32* %x\n  %p8 = bitcast i8* %x\n{lines}\n")
-    assert found["a"] == "1*a + 0 []"
-    assert found["b"] == ("1*a + 0 []" if same else "1*b + 0 []")
+    forms = affine_forms(f"  %p = bitcast i32* %x\n  %p8 = bitcast i8* %x\n{lines}\n")
+    assert forms["a"] == "1*a + 0 []"
+    assert forms["b"] == ("1*a + 0 []" if same else "1*b + 0 []")
 
 
 def test_other_attributes_types_inputs_and_predicates_make_other_terms() -> None:
-    found = sums("""
+    forms = affine_forms("""
       %a = sdiv i32 %n, %m
       %b = sdiv i32 %n, %m {rounding = floor}
       %c2 = sdiv i32 %m, %n
@@ -202,14 +202,14 @@ def test_other_attributes_types_inputs_and_predicates_make_other_terms() -> None
       %e = sext i32 %h
       %f = sext i64 %h
     """)
-    assert [found[name] for name in ("a", "b", "c2", "d", "e", "f")] == [
+    assert [forms[name] for name in ("a", "b", "c2", "d", "e", "f")] == [
         f"1*{name} + 0 []" for name in ("a", "b", "c2", "d", "e", "f")
     ]
 
 
-def test_numbers_that_are_no_sums_are_told_to_be_alike_too() -> None:
+def test_numbers_that_are_not_affine_are_equal_too_where_computed_alike() -> None:
     """Integers of 8 bits and floats on the way to a term."""
-    found = sums("""
+    forms = affine_forms("""
       %s = trunc i8 %n
       %t = trunc i8 %n
       %a = zext i32 %s
@@ -219,12 +219,12 @@ def test_numbers_that_are_no_sums_are_told_to_be_alike_too() -> None:
       %u = fptosi i32 %f
       %v = fptosi i32 %g
     """)
-    assert (found["s"], found["b"], found["v"]) == ("none", "1*a + 0 []", "1*u + 0 []")
+    assert (forms["s"], forms["b"], forms["v"]) == ("none", "1*a + 0 []", "1*u + 0 []")
 
 
 def test_elements_of_a_tile_are_not_told_to_be_alike() -> None:
     """What a tile is reduced to is its own."""
-    found = sums("""
+    forms = affine_forms("""
       %i = make_range i32<8>
       %i8 = trunc i8<8> %i
       %a = reduce i8 %i8 {combiner = add}
@@ -232,7 +232,7 @@ def test_elements_of_a_tile_are_not_told_to_be_alike() -> None:
       %c2 = reduce i32 %i {combiner = add}
       %d = reduce i32 %i {combiner = add}
     """)
-    assert (found["i8"], found["b"], found["d"]) == ("none", "1*b + 0 []", "1*c2 + 0 []")
+    assert (forms["i8"], forms["b"], forms["d"]) == ("none", "1*b + 0 []", "1*c2 + 0 []")
 
 
 # Loops ----------------------------------------------------------------------------------------
@@ -262,8 +262,8 @@ def looped(carried: str, first: str, body: str, passed: str) -> Function:
 
 
 def carried(function: Function) -> tuple[str, AddressForms, dict[str, Value]]:
-    found, values = addresses(function), named(function)
-    return shown(found.of(values["r"])), found, values
+    forms, values = addresses(function), named(function)
+    return shown(forms.of(values["r"])), forms, values
 
 
 @pytest.mark.parametrize(
@@ -277,30 +277,30 @@ def carried(function: Function) -> tuple[str, AddressForms, dict[str, Value]]:
         ("%q", "", "undef", "none"),
     ],
 )
-def test_a_tile_goes_round_where_all_elements_move_alike(
+def test_a_loop_carried_tile_has_a_form_where_all_elements_move_alike(
     first: str, body: str, passed: str, expected: str
 ) -> None:
     assert carried(looped("f32*<8>", first, body, passed))[0] == expected
 
 
-def test_one_number_goes_round_however_it_is_computed() -> None:
+def test_one_loop_carried_number_has_a_form_however_it_is_computed() -> None:
     assert carried(looped("i32", "undef", "", "%half"))[0] == "1*r + 0 []"
     assert carried(looped("i32", "%n", "", "undef"))[0] == "1*r + 0 []"
 
 
 def test_a_block_recomputes_what_depends_on_its_parameters_and_on_memory() -> None:
-    _, found, values = carried(looped("i32", "0", "", "%half"))
-    assert {name for name in ("k", "r", "k2", "half", "at") if "loop" in found.changes[values[name]]
+    _, forms, values = carried(looped("i32", "0", "", "%half"))
+    assert {name for name in ("k", "r", "k2", "half", "at") if "loop" in forms.changes[values[name]]
             } == {"k", "r", "k2", "half", "at"}  # fmt: skip
     for name in ("n", "x", "i", "ns", "once"):
-        assert found.changes[values[name]] == frozenset()
+        assert forms.changes[values[name]] == frozenset()
 
     def stays(name: str, label: str) -> bool:
-        whole = found.of(values[name])
+        whole = forms.of(values[name])
         assert whole is not None
-        return found.stays(whole, label)
+        return forms.stays(whole, label)
 
     assert stays("k", "entry") and stays("k", "done") and not stays("k", "loop")
     assert stays("once", "loop") and not stays("half", "loop") and not stays("at", "loop")
-    both = found.forms[values["once"]].plus_multiple(found.forms[values["half"]], 1)
-    assert not found.stays(both, "loop"), "one of two terms changes"
+    both = forms.forms[values["once"]].plus_multiple(forms.forms[values["half"]], 1)
+    assert not forms.stays(both, "loop"), "one of two terms changes"

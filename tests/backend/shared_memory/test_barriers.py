@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.backend.shared_memory.barrier_cases import HEAD, expected, kernel, made
+from tests.backend.shared_memory.barrier_cases import HEAD, barriers_of, expected, kernel
 from tests.backend.shared_memory.barrier_cases_control_flow import ORDER, PATHS
 from tests.backend.shared_memory.barrier_cases_global import GLOBAL
 from tests.backend.shared_memory.barrier_cases_loops import LOOPS
@@ -18,23 +18,23 @@ from tileir.textual import parse
 
 @pytest.mark.parametrize("name", GLOBAL)
 def test_through_global_memory(name: str) -> None:
-    assert made(GLOBAL[name]) == expected(GLOBAL[name])
+    assert barriers_of(GLOBAL[name]) == expected(GLOBAL[name])
 
 
 @pytest.mark.parametrize("name", ORDER)
 def test_releases_and_fences(name: str) -> None:
-    assert made(ORDER[name]) == expected(ORDER[name])
+    assert barriers_of(ORDER[name]) == expected(ORDER[name])
 
 
 @pytest.mark.parametrize("name", PATHS)
 def test_along_the_ways_that_control_takes(name: str) -> None:
-    assert made(PATHS[name]) == expected(PATHS[name])
+    assert barriers_of(PATHS[name]) == expected(PATHS[name])
 
 
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", LOOPS)
-def test_round_loops(name: str) -> None:
-    assert made(LOOPS[name]) == expected(LOOPS[name])
+def test_loops_whose_back_edges_synchronize(name: str) -> None:
+    assert barriers_of(LOOPS[name]) == expected(LOOPS[name])
 
 
 def many(count: int, first: str, line: str, mark: str) -> str:
@@ -47,7 +47,7 @@ def many(count: int, first: str, line: str, mark: str) -> str:
 LOADS, STORES = "  %v{0} = load f32 %p{0}", "  store %p{0}, 1.0"
 
 
-def test_so_many_accesses_of_one_parameter_are_told_apart() -> None:
+def test_many_accesses_of_one_parameter_are_distinguished() -> None:
     for body in (
         many(64, LOADS, "store %far, 1.0", ""),
         many(65, LOADS, "store %far, 1.0", "!block"),
@@ -55,7 +55,7 @@ def test_so_many_accesses_of_one_parameter_are_told_apart() -> None:
         many(65, STORES, "%a = load f32 %far", "!block"),
         many(65, STORES, "%a = load f32<64, #a> %yp", ""),
     ):
-        assert made(body) == expected(body)
+        assert barriers_of(body) == expected(body)
 
 
 def test_without_tiles_the_number_of_warps_is_not_known() -> None:
@@ -90,7 +90,7 @@ def test_a_barrier_stands_where_the_op_does() -> None:
 
 @pytest.mark.parametrize("name", SHARED)
 def test_through_shared_memory(name: str) -> None:
-    assert made(SHARED[name]) == expected(SHARED[name])
+    assert barriers_of(SHARED[name]) == expected(SHARED[name])
 
 
 def test_blocks_that_need_none_stay() -> None:

@@ -24,26 +24,26 @@ TANGLED = (
 CASES = [*LAYOUTS[1], *LAYOUTS[2], *((it, shape) for it, shape, _ in REPEATED), *TANGLED]
 
 
-def held(it: Layout, shape: tuple[int, ...]) -> list[tuple[tuple[int, ...], int]]:
+def owners_of(it: Layout, shape: tuple[int, ...]) -> list[tuple[tuple[int, ...], int]]:
     """Every element and thread that holds it, once for every register."""
-    found: list[tuple[tuple[int, ...], int]] = []
+    owners: list[tuple[tuple[int, ...], int]] = []
     for thread in range(LANES * it.size("warp")):
         for register in range(it.size("register")):
             at = it.coordinate(register, thread % 32, thread // 32)
             if all(c < n for c, n in zip(at, shape, strict=True)):
-                found.append((at, thread))
-    return found
+                owners.append((at, thread))
+    return owners
 
 
 @for_each(("it", "shape"), CASES)
 def test_every_thread_holds_what_the_layout_says(it: Layout, shape: tuple[int, ...]) -> None:
     at, threads = element_owners(it, shape, first=False)
-    assert list(zip(map(tuple, at.tolist()), threads.tolist(), strict=True)) == held(it, shape)
+    assert list(zip(map(tuple, at.tolist()), threads.tolist(), strict=True)) == owners_of(it, shape)
 
 
 @for_each(("it", "shape"), CASES)
 def test_the_first_is_one_of_them(it: Layout, shape: tuple[int, ...]) -> None:
     at, threads = element_owners(it, shape, first=True)
-    found = set(zip(map(tuple, at.tolist()), threads.tolist(), strict=True))
-    every = held(it, shape)
-    assert found == {(c, min(t for other, t in every if other == c)) for c, _ in every}
+    seen = set(zip(map(tuple, at.tolist()), threads.tolist(), strict=True))
+    every = owners_of(it, shape)
+    assert seen == {(c, min(t for other, t in every if other == c)) for c, _ in every}

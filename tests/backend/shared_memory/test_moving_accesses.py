@@ -94,9 +94,9 @@ class Program:
         at = FIRST + choose.choice((0, 0, 1, 64, 128, -128))
         place = self.b.arange(WIDTH) * choose.choice((1, 1, 1, -1, 2)) + at
         for counter, _ in counters:
-            factor = choose.choice((0, 1, 1, 2, -1))
-            if factor:
-                place = place + counter.get() * factor
+            coefficient = choose.choice((0, 1, 1, 2, -1))
+            if coefficient:
+                place = place + counter.get() * coefficient
         return x + place
 
 
@@ -107,7 +107,7 @@ def run(seed: int) -> None:
 
 
 @pytest.mark.parametrize("count", few_or_all(25, 300))
-def test_threads_wait_where_accesses_of_iterations_meet(count: int) -> None:
+def test_threads_wait_where_accesses_of_iterations_conflict(count: int) -> None:
     for seed in range(count):
         run(seed)
 
@@ -129,7 +129,7 @@ class Walk:
     def __init__(self, function: Function, hazards: Hazards) -> None:
         self.function, self.hazards = function, hazards
         self.values: dict[Value, int] = {}
-        self.made: list[tuple[GlobalAccess, int]] = []
+        self.executions: list[tuple[GlobalAccess, int]] = []
 
     def number(self, operand: Operand) -> int:
         if isinstance(operand, Value):
@@ -164,7 +164,7 @@ class Walk:
 
     def do(self, op: Any) -> None:
         for access in self.hazards.uses.accesses.get(op, ()):
-            self.made.append((access, self.address(access)))
+            self.executions.append((access, self.address(access)))
         if not op.results or isinstance(op.results[0].type, Tile):
             return
         if op.mnemonic == "select":
@@ -192,9 +192,9 @@ def test_steps_of_pending_accesses_are_those_of_their_addresses(seed: int) -> No
     hazards, leaving = recorded(function)
     walk = Walk(function, hazards)
     assert len(list(walk.blocks((0, 4)))) > 8
-    walk.made.clear()
+    walk.executions.clear()
     for label in walk.blocks((0, 4)):
-        for access, address in walk.made:
+        for access, address in walk.executions:
             entries = leaving[label].touched[access.base]
             steps = {e.step for e in entries if e.access is access}
             distance = walk.address(access) - address
@@ -223,11 +223,11 @@ def test_each_step_has_a_scope_of_its_own(seed: int) -> None:
 
 
 def test_most_steps_are_known() -> None:
-    known = unknown = 0
+    count = unknown = 0
     for seed in range(60):
         _, leaving = recorded(Program(seed).module().kernel())
         for state in leaving.values():
             for entries in state.touched.values():
-                known += sum(bool(e.step) for e in entries)
+                count += sum(bool(e.step) for e in entries)
                 unknown += sum(e.step is None for e in entries)
-    assert known > 100 and unknown > 50
+    assert count > 100 and unknown > 50

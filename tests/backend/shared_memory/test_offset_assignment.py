@@ -1,4 +1,4 @@
-"""Where rooms lie: programs with the first byte of every room."""
+"""Where allocations are: programs with the first byte of every allocation."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ def kernel_text(body: str) -> str:
 
 
 def check(body: str, size: int, limit: int = 0) -> Function:
-    """Rooms begin where `; @` says, and take `size` bytes together."""
+    """Allocations begin where `; @` says, and take `size` bytes together."""
     function = allocate_function(kernel(body), limit)
-    wanted = [int(at) for at in re.findall(r"; @(\d+)", body)]
-    assert [op.shared[0] for op in function.ops if op.shared] == wanted
+    expected = [int(at) for at in re.findall(r"; @(\d+)", body)]
+    assert [op.shared[0] for op in function.ops if op.shared] == expected
     assert function.attributes.get("shared", 0) == size
     return function
 
@@ -51,29 +51,29 @@ def test_nothing_needs_nothing() -> None:
     assert "shared" not in function.attributes and function.attributes["num_warps"] == 2
 
 
-def test_what_has_its_room_stays() -> None:
+def test_what_has_its_allocation_stays() -> None:
     function = check(f"  %a = {PASS} ; @0\n", 256)
     assert allocate_function(function) is function
     assert function.blocks["entry"].ops[0] is next(iter(function.ops))
 
 
 @pytest.mark.parametrize(("limit", "size"), [(0, 512), (512, 512), (511, 256), (256, 256)])
-def test_small_rooms_lie_apart_until_threads_met(limit: int, size: int) -> None:
-    """Within the second passage they meet, so the third may lie where the first did."""
+def test_small_allocations_are_disjoint_until_threads_synchronize(limit: int, size: int) -> None:
+    """Within the second passage they synchronize, so the third may be where the first was."""
     second = 256 if size == 512 else 0
     check(f"  %a = {PASS} ; @0\n  %b = {PASS} ; @{second}\n  %e = {PASS} ; @0\n", size, limit)
 
 
-def test_a_barrier_of_the_program_lets_rooms_lie_together() -> None:
+def test_a_barrier_of_the_program_lets_allocations_overlap() -> None:
     check(f"  %a = {PASS} ; @0\n  gpu.barrier\n  %b = {PASS} ; @0\n", 256)
 
 
-def test_warps_that_met_have_not_met_others() -> None:
+def test_warps_that_synchronized_have_not_synchronized_with_others() -> None:
     check(f"  %a = {PASS} ; @0\n  gpu.barrier {{warp = true}}\n  %b = {PASS} ; @256\n", 512)
     check(f"  %a = {NEAR} ; @0\n  %b = {NEAR} ; @2048\n  %e = {NEAR} ; @4096\n", 6144)
 
 
-def test_large_rooms_lie_apart_where_it_takes_no_more() -> None:
+def test_large_allocations_are_disjoint_where_it_takes_no_more() -> None:
     check(f"  %a = {FAR} ; @0\n  %b = {FAR} ; @0\n", 8192)
     check(f"  %a = {FAR} ; @0\n  %b = {PASS} ; @8192\n  %e = {FAR} ; @0\n", 8448)
     used = f"gpu.local_store %vr, %l, 0\n  gpu.barrier\n  %u = {FAR} ; @12288\n"
@@ -126,7 +126,7 @@ def test_bytes_with_which_enough_blocks_are_resident(warps: int, shared: int) ->
     assert machine.resident_blocks(warps, 64, most + 64) < blocks or most == machine.shared_bytes
 
 
-def test_buffers_lie_together_where_one_is_done() -> None:
+def test_buffers_share_memory_where_one_is_dead() -> None:
     store, load = "gpu.local_store %vr, {}, 0", "gpu.local_load f32<2, 32, #r> {}, 0"
     one = f"  {store}\n  gpu.barrier\n  {{}} = {load}\n"
     first, second = one.format("%b", "%x1", "%b"), one.format("%e", "%x2", "%e")
@@ -136,7 +136,7 @@ def test_buffers_lie_together_where_one_is_done() -> None:
     check(f"  %b = {ALLOT} ; @0\n  %e = {ALLOT} ; @256\n{both}", 512)
 
 
-def test_the_largest_room_is_next_to_the_buffers_it_meets() -> None:
+def test_the_largest_allocation_is_next_to_the_buffers_it_is_live_with() -> None:
     body = f"""
   %b = {ALLOT} ; @0
   gpu.local_store %vr, %b, 0
@@ -160,7 +160,7 @@ def test_what_is_too_much_is_an_error_at_the_largest() -> None:
     assert allocate_function(kernel(body), 8192).attributes["shared"] == 8192
 
 
-def test_copies_that_no_thread_waits_for_are_waited_for_where_it_saves_room() -> None:
+def test_copies_that_no_thread_waits_for_are_waited_for_where_it_saves_shared_memory() -> None:
     body = f"""
   %l = {LARGE} ; @0
   gpu.async_copy %pr, %l, 0
@@ -189,11 +189,11 @@ def test_where_it_saves_nothing_no_thread_waits_for_copies() -> None:
     assert "gpu.async_wait" not in [op.mnemonic for op in check(body, 20480).ops]
 
 
-@pytest.mark.parametrize(("rooms", "second", "size"), [(16, 4096, 8192), (17, 0, 4352)])
-def test_rooms_of_4096_bytes_are_small(rooms: int, second: int, size: int) -> None:
+@pytest.mark.parametrize(("count", "second", "size"), [(16, 4096, 8192), (17, 0, 4352)])
+def test_allocations_of_4096_bytes_are_small(count: int, second: int, size: int) -> None:
     """Rows of 64 numbers, so many, pass twice."""
-    wide = f"f32<{64 * rooms}, layout(rank = 1, lane = [[1], [2], [4], [8], [16]], warp = [[32]], "
-    wide += f"repeat = [register {rooms} @ 0])>"
+    wide = f"f32<{64 * count}, layout(rank = 1, lane = [[1], [2], [4], [8], [16]], warp = [[32]], "
+    wide += f"repeat = [register {count} @ 0])>"
     body = f"""
   %t = splat {wide} 1.0
   %g = splat {wide.replace("f32", "i32", 1)} 1
@@ -203,16 +203,16 @@ def test_rooms_of_4096_bytes_are_small(rooms: int, second: int, size: int) -> No
     check(body, size)
 
 
-@pytest.mark.parametrize(("slots", "apart"), [(46, True), (47, False)])
-def test_small_rooms_take_a_quarter_of_what_blocks_have(slots: int, apart: bool) -> None:
-    """A buffer of 256 bytes a slot, and two passages more, in 12288 bytes."""
-    first = 256 * slots
+@pytest.mark.parametrize(("stages", "disjoint"), [(46, True), (47, False)])
+def test_small_allocations_take_a_quarter_of_what_blocks_have(stages: int, disjoint: bool) -> None:
+    """A buffer of 256 bytes a stage, and two passages more, in 12288 bytes."""
+    first = 256 * stages
     body = f"""
-  %l = gpu.shared_alloc f32 addrspace(3)* {{shape = [{slots}, 2, 32]}} ; @0
+  %l = gpu.shared_alloc f32 addrspace(3)* {{shape = [{stages}, 2, 32]}} ; @0
   gpu.local_store %vr, %l, 0
   gpu.barrier
   %a = {PASS} ; @{first}
-  %b = {PASS} ; @{first + 256 * apart}
+  %b = {PASS} ; @{first + 256 * disjoint}
   %x1 = gpu.local_load f32<2, 32, #r> %l, 0
 """
     check(body, 12288)
@@ -230,15 +230,15 @@ entry:
 declare f32 @elsewhere(f32 %x)
 """
     module = parse(text + device)
-    made = run(module, "allocate-shared").module
-    assert made.functions["total"] is module.functions["total"]
-    assert made.functions["elsewhere"] is module.functions["elsewhere"]
-    assert made.kernel().attributes["shared"] == 256
+    transformed = run(module, "allocate-shared").module
+    assert transformed.functions["total"] is module.functions["total"]
+    assert transformed.functions["elsewhere"] is module.functions["elsewhere"]
+    assert transformed.kernel().attributes["shared"] == 256
 
 
-def test_one_of_two_kernels_needs_rooms() -> None:
+def test_one_of_two_kernels_needs_allocations() -> None:
     idle = "define kernel void @idle(f32* %x) {\nentry:\n  ret\n}\n"
     module = parse(kernel_text(f"  %a = {PASS}\n") + idle)
-    made = run(module, "allocate-shared").module
-    assert made.functions["k"].attributes["shared"] == 256
-    assert made.functions["idle"] is module.functions["idle"]
+    transformed = run(module, "allocate-shared").module
+    assert transformed.functions["k"].attributes["shared"] == 256
+    assert transformed.functions["idle"] is module.functions["idle"]

@@ -46,10 +46,10 @@ def kernel(line: str) -> Function:
 def needed(line: str) -> SharedRequirement | None:
     """What the last op of `line` needs."""
     function = kernel(line)
-    found = needs(function)
+    needed = needs(function)
     last = [op for op in function.ops if op.mnemonic != "ret"][-1]
-    assert set(found) <= {last}
-    return found.get(last)
+    assert set(needed) <= {last}
+    return needed.get(last)
 
 
 @pytest.mark.parametrize(
@@ -75,7 +75,7 @@ def needed(line: str) -> SharedRequirement | None:
         ("%r = scan f32<64, #a> %v {combiner = fadd}", 16, 16),
     ],
 )  # fmt: skip
-def test_room_of_an_op(line: str, size: int | None, alignment: int) -> None:
+def test_allocation_of_an_op(line: str, size: int | None, alignment: int) -> None:
     assert needed(line) == (None if size is None else SharedRequirement(size, alignment))
 
 
@@ -95,8 +95,8 @@ def test_old_values_pass_where_somebody_reads_them(line: str, size: int | None) 
     place = ("%pf" if "#a" in line else "%ps8") if tile else "%flag"
     assert needed(line) is None
     function = kernel(f"{line}\n  store {place}, %r")
-    found = needs(function)
-    assert [need.size for need in found.values()] == ([] if size is None else [size])
+    result = needs(function)
+    assert [need.size for need in result.values()] == ([] if size is None else [size])
 
 
 def test_a_tile_without_a_layout_is_an_error() -> None:
@@ -113,7 +113,7 @@ def test_barriers_need_layouts() -> None:
         insert_barriers(parse(text))
 
 
-def test_rooms_that_ops_say_they_have() -> None:
+def test_allocations_that_ops_say_they_have() -> None:
     lines = """%a = gpu.convert_layout f32<2, 32, #z> %vr {layout = #z, shared = [512, 256]}
   %b = gpu.convert_layout f32<2, 32, #r> %a {layout = #r}
 """

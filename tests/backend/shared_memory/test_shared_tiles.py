@@ -1,4 +1,4 @@
-"""Where elements of tiles in shared memory lie: whatever of a place is a thread's and what is
+"""Where elements of tiles in shared memory are: whatever of a place is a thread's and what is
 known, it is one byte offset, and no two elements share it."""
 
 from itertools import product
@@ -36,7 +36,7 @@ PLACES = [
 
 
 def offset(place, row, column):
-    """The byte of an element: pieces of 16 bytes of a row change places with those that the row's
+    """The byte of an element: chunks of 16 bytes of a row change places with those that the row's
     number among eight says."""
     byte = column * place.element.bytes
     panel, within = divmod(byte, place.pitch) if place.panel else (0, byte)
@@ -45,12 +45,12 @@ def offset(place, row, column):
 
 
 @for_each("number", range(len(PLACES)))
-def test_elements_do_not_meet(number):
+def test_elements_do_not_overlap(number):
     place = PLACES[number]
     rows, columns = place.shape[place.slow], place.shape[place.fast]
-    found = [offset(place, r, c) for r in range(rows) for c in range(columns)]
-    assert len(set(found)) == rows * columns
-    assert max(found) + place.element.bytes <= place.base + place.bytes
+    offsets = [offset(place, r, c) for r in range(rows) for c in range(columns)]
+    assert len(set(offsets)) == rows * columns
+    assert max(offsets) + place.element.bytes <= place.base + place.bytes
     assert SharedTile(F32, (8, 8), 1, 0).base == 0
 
 
@@ -71,15 +71,15 @@ def test_of_threads_and_constants(number, rows_known, columns_known):
         bits = 0
         for c in mine[1]:
             bits |= int(c) * size
-        made = Addresses(lowering, place, None if rows_known else ThreadValues(mine[0]),
+        addresses = Addresses(lowering, place, None if rows_known else ThreadValues(mine[0]),
                          None if columns_known else ThreadValues(mine[1]), None, bits)  # fmt: skip
         for row in (0, 1, 6, rows - 1) if rows_known else (0, 3, 7):
             for column in range(0, columns - int(mine[1].max()), 1 + columns // 24):
-                handle, constant = made.at(row, column)
-                found = handle.array.astype(np.int64) + constant
-                wanted = [offset(place, int(r) + row, int(c) + column)
+                handle, constant = addresses.at(row, column)
+                positions = handle.array.astype(np.int64) + constant
+                expected = [offset(place, int(r) + row, int(c) + column)
                           for r, c in zip(*mine, strict=True)]  # fmt: skip
-                assert found.tolist() == wanted
+                assert positions.tolist() == expected
 
 
 @pytest.mark.parametrize(("axis", "dim"), [("warp", 0), ("warp", 1), ("lane", 1)])
@@ -92,9 +92,9 @@ def test_of_layouts_whose_threads_step_by_no_bits(axis, dim, swizzle):
     it = layout(2, lane=lanes, repeats=(step, Repeat("register", 4, 1)))
     place, lowering = SharedTile(F16, it.extents, 1, swizzle), lowering_of(warps)
     window = SharedTileWindow(place)
-    made = addresses(lowering, window, it)
+    forms = addresses(lowering, window, it)
     for register, vector in enumerate(it.registers):
-        handle, constant = register_at(window, made, vector)
+        handle, constant = register_at(window, forms, vector)
         places = [it.coordinate(register, t % 32, t // 32) for t in range(32 * warps)]
         assert (handle.array + constant).tolist() == [offset(place, *v) for v in places]
 
@@ -103,31 +103,31 @@ ROWS_OF_LANES = ((0, 2), (0, 4), (1, 0), (2, 0), (4, 0))
 COLUMNS_OF_LANES = ((2, 0), (4, 0), (0, 1), (0, 2), (0, 4))
 
 
-@for_each(("element", "lanes", "registers", "found"), [
+@for_each(("element", "lanes", "registers", "suffix"), [
         (F16, ROWS_OF_LANES, ((0, 1),), "x1."), (F16, COLUMNS_OF_LANES, ((1, 0),), "x1.trans."),
         (F16, ROWS_OF_LANES, ((0, 1), (8, 0)), "x2."), (F16, ROWS_OF_LANES[::-1], ((0, 1),), None),
         (F16, COLUMNS_OF_LANES, ((8, 0), (1, 0)), None), (F16, ROWS_OF_LANES, ((1, 0),), None),
         (F16, COLUMNS_OF_LANES[::-1], ((1, 0),), None), (F32, COLUMNS_OF_LANES, ((1, 0),), None),
         (F32, ((0, 1), (0, 2), *ROWS_OF_LANES[2:]), ((8, 0),), "x2."),
     ])  # fmt: skip
-def test_matrices_are_loaded_where_lanes_hold_their_rows(element, lanes, registers, found):
+def test_matrices_are_loaded_where_lanes_hold_their_rows(element, lanes, registers, suffix):
     """Or, of elements of two bytes, their columns."""
     thread, it = LlvmThread(), layout(2, lane=lanes, register=registers)
     window = SharedTileWindow(SharedTile(element, it.extents, 1, 0))
     loaded = load_matrices(lowering_of(1, thread), window, Tile(element, it.extents, it))
-    assert (loaded is not None) == (found is not None)
-    assert found is None or any(f"ldmatrix.sync.aligned.m8n8.{found}" in x for x in thread.lines)
+    assert (loaded is not None) == (suffix is not None)
+    assert suffix is None or any(f"ldmatrix.sync.aligned.m8n8.{suffix}" in x for x in thread.lines)
 
 
 @for_each("element", [I8, F16, F32, F64])
 @for_each("columns", [16, 32, 64, 128, 24, 40])
-def test_eight_rows_at_one_column_meet_in_no_bank(element, columns):
+def test_eight_rows_at_one_column_conflict_in_no_bank(element, columns):
     swizzle = full_swizzle(element, (64, columns), 1)
     place = SharedTile(element, (64, columns), 1, swizzle)
-    pieces = place.pitch // 16
-    assert swizzle == min(3, (pieces & -pieces).bit_length() - 1)
+    units = place.pitch // 16
+    assert swizzle == min(3, (units & -units).bit_length() - 1)
     at = [offset(place, r, 0) if r < 8 else None for r in range(32)]
-    assert conflicts(at, 16) == 0 or pieces < 8
+    assert conflicts(at, 16) == 0 or units < 8
 
 
 @pytest.mark.sampled(7)
@@ -163,8 +163,8 @@ entry:
   ret
 }}
 """
-    found = np.zeros((rows + 8, count), np.int32)
-    SimtExecutor().launch(parse(text), None, 1, [found], num_warps=warps)
+    out = np.zeros((rows + 8, count), np.int32)
+    SimtExecutor().launch(parse(text), None, 1, [out], num_warps=warps)
     every = np.arange(rows * columns).reshape(shape)
-    np.testing.assert_array_equal(found[:rows], every[:, first : first + count])
-    assert (found[rows:] == -1).all()
+    np.testing.assert_array_equal(out[:rows], every[:, first : first + count])
+    assert (out[rows:] == -1).all()

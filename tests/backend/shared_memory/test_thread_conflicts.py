@@ -63,13 +63,13 @@ def access(
     return GlobalAccess(BASE, frozenset({BASE}), kind, form, writes, threads)
 
 
-def sums(start: int, *strides: int) -> AffineMod32:
+def affine(start: int, *strides: int) -> AffineMod32:
     return AffineMod32(frozenset({(BASE, 1)}), start, strides)
 
 
 def elements(a: GlobalAccess, warps: int) -> dict[tuple[int, ...], set[int]]:
     """The threads that access each element."""
-    kind, found = a.type, dict[tuple[int, ...], set[int]]()
+    kind, threads_by_element = a.type, dict[tuple[int, ...], set[int]]()
     if isinstance(kind, Pointer):
         return {(): set(range(1 if a.threads is AccessingThreads.FIRST else warps * 32))}
     it: Layout = kind.layout  # type: ignore[attr-defined]
@@ -77,48 +77,48 @@ def elements(a: GlobalAccess, warps: int) -> dict[tuple[int, ...], set[int]]:
         for register in range(it.size("register")):
             at = it.coordinate(register, thread % 32, thread // 32)
             if all(c < n for c, n in zip(at, kind.shape, strict=True)):  # type: ignore[attr-defined]
-                found.setdefault(at, set()).add(thread)
+                threads_by_element.setdefault(at, set()).add(thread)
     return (
-        {at: {min(held)} for at, held in found.items()}
+        {at: {min(entries)} for at, entries in threads_by_element.items()}
         if a.threads is AccessingThreads.FIRST
-        else found
+        else threads_by_element
     )
 
 
 def touched(a: GlobalAccess, warps: int) -> dict[int, set[int]]:
     """The threads that access each byte."""
     assert a.form is not None
-    found: dict[int, set[int]] = {}
+    threads_by_byte: dict[int, set[int]] = {}
     for at, threads in elements(a, warps).items():
         start = a.form.start + sum(c * s for c, s in zip(at, a.form.strides, strict=True))
         for byte in range(start, start + a.size):
-            found.setdefault(byte % (1 << 32), set()).update(threads)
-    return found
+            threads_by_byte.setdefault(byte % (1 << 32), set()).update(threads)
+    return threads_by_byte
 
 
-def met(a: GlobalAccess, b: GlobalAccess, warps: int, step: int = 0) -> SyncScope:
-    """Who waits, by looking at all bytes of all rounds that can meet."""
-    found, second = SyncScope.NONE, touched(b, warps)
-    for rounds in range(1, 40) if step else (0,):
+def conflict_scope(a: GlobalAccess, b: GlobalAccess, warps: int, step: int = 0) -> SyncScope:
+    """Who waits, by looking at all bytes of all iterations that can conflict."""
+    scope, second = SyncScope.NONE, touched(b, warps)
+    for iterations in range(1, 40) if step else (0,):
         first = touched(a, warps)
         for byte, threads in first.items():
-            others = second.get((byte - rounds * step) % (1 << 32), set())
+            others = second.get((byte - iterations * step) % (1 << 32), set())
             pairs = {(s, t) for s in threads for t in others}
             if any(s // 32 != t // 32 for s, t in pairs):
                 return SyncScope.BLOCK
             if any(s != t for s, t in pairs):
-                found = SyncScope.WARP
-    return found
+                scope = SyncScope.WARP
+    return scope
 
 
 ELEMENTS: tuple[Element, ...] = (I8, F16, F32, F64)
 
 
 def drawn(seed: int) -> tuple[GlobalAccess, GlobalAccess]:
-    """Two accesses whose bytes lie near each other."""
+    """Two accesses whose bytes are near each other."""
     chance = random.Random(seed)
     rank = chance.choice((1, 1, 2))
-    made: list[GlobalAccess] = []
+    accesses: list[GlobalAccess] = []
     element = chance.choice(ELEMENTS)
     for _ in range(2):
         it, shape = chance.choice(LAYOUTS[rank])
@@ -129,23 +129,23 @@ def drawn(seed: int) -> tuple[GlobalAccess, GlobalAccess]:
         steps = tuple(s * chance.choice((1, 1, 1, 1, 1, -1, 0, 2)) for s in steps)
         start = chance.choice((0, 0, 0, size, 4 * size, 64 * size, 1))
         kind = tile(pointer(element), shape, it)
-        made.append(
+        accesses.append(
             access(
                 kind,
-                sums(start, *steps),
+                affine(start, *steps),
                 chance.choice((AccessingThreads.EVERY, AccessingThreads.FIRST)),
             )
         )
-    return made[0], made[1]
+    return accesses[0], accesses[1]
 
 
 def test_who_waits_on_tiles_by_every_byte() -> None:
     seen = {SyncScope.NONE: 0, SyncScope.WARP: 0, SyncScope.BLOCK: 0}
     for seed in range(120):
         a, b = drawn(seed)
-        found = required_sync(a, b, 2)
-        assert found is met(a, b, 2), seed
-        seen[found] += 1
+        scope = required_sync(a, b, 2)
+        assert scope is conflict_scope(a, b, 2), seed
+        seen[scope] += 1
     assert min(seen.values()) >= 5, seen
 
 
@@ -163,14 +163,14 @@ def test_elements_that_any_number_shifts_by_every_byte(seed: int) -> None:
         steps[where - 1] += shift
     else:
         at += shift
-    shifted = attrs.evolve(odd, form=sums(at, *steps))
+    shifted = attrs.evolve(odd, form=affine(at, *steps))
     first, second = (shifted, even) if odd is a else (even, shifted)
-    assert required_sync(first, second, 2) is met(first, second, 2)
+    assert required_sync(first, second, 2) is conflict_scope(first, second, 2)
 
 
 @pytest.mark.slow
-def test_rounds_of_a_loop_by_every_byte() -> None:
-    """A loop is followed while it may come back, for seven rounds."""
+def test_iterations_of_a_loop_by_every_byte() -> None:
+    """A loop is followed while it may come back, for seven iterations."""
     agreed = 0
     for seed in range(80):
         a, b = drawn(seed)
@@ -179,9 +179,9 @@ def test_rounds_of_a_loop_by_every_byte() -> None:
             * 4
             * random.Random(seed).choice((4, 16, 32, 64, 128))
         )
-        found, expected = required_sync(a, b, 2, step), met(a, b, 2, step)
-        assert found >= expected, seed
-        agreed += found is expected
+        result, expected = required_sync(a, b, 2, step), conflict_scope(a, b, 2, step)
+        assert result >= expected, seed
+        agreed += result is expected
     assert agreed >= 60
 
 
@@ -192,40 +192,43 @@ def test_layouts_of_any_number_of_repetitions(
     it: Layout, shape: tuple[int, ...], warps: int, threads: AccessingThreads, start: int
 ) -> None:
     kind = tile(pointer(F32), shape, it)
-    a, b = access(kind, sums(0, 4), threads), access(kind, sums(start, 4), AccessingThreads.FIRST)
-    assert required_sync(a, b, warps) is met(a, b, warps)
-    assert required_sync(b, a, warps) is met(b, a, warps)
+    a, b = (
+        access(kind, affine(0, 4), threads),
+        access(kind, affine(start, 4), AccessingThreads.FIRST),
+    )
+    assert required_sync(a, b, warps) is conflict_scope(a, b, warps)
+    assert required_sync(b, a, warps) is conflict_scope(b, a, warps)
 
 
 @pytest.mark.parametrize("of_elements", [True, False])
-def test_bytes_of_elements_that_lie_across_others(of_elements: bool) -> None:
+def test_bytes_of_elements_that_straddle_others(of_elements: bool) -> None:
     """Each thread has four bytes from 1 on, or from 3 on: the last of them are the next one's."""
     it, shape = LAYOUTS[1][0]
     kind = tile(PLACE, shape, it)
     a, b = (
-        access(kind, sums(start, 4), AccessingThreads.FIRST) for start in (1, 3 - 2 * of_elements)
+        access(kind, affine(start, 4), AccessingThreads.FIRST) for start in (1, 3 - 2 * of_elements)
     )
     assert (
         required_sync(a, b, 2)
-        is met(a, b, 2)
+        is conflict_scope(a, b, 2)
         is (SyncScope.NONE if of_elements else SyncScope.BLOCK)
     )
 
 
-def test_one_number_across_another() -> None:
-    early, late = (access(PLACE, sums(start), AccessingThreads.EVERY) for start in (2, 4))
-    assert required_sync(early, late, 1) is SyncScope.WARP
-    wide = access(pointer(F64), sums(0), AccessingThreads.EVERY)
-    assert required_sync(late, wide, 1) is required_sync(wide, late, 1) is SyncScope.WARP
+def test_one_number_overlapping_another() -> None:
+    first, second = (access(PLACE, affine(start), AccessingThreads.EVERY) for start in (2, 4))
+    assert required_sync(first, second, 1) is SyncScope.WARP
+    wide = access(pointer(F64), affine(0), AccessingThreads.EVERY)
+    assert required_sync(second, wide, 1) is required_sync(wide, second, 1) is SyncScope.WARP
 
 
-def test_addresses_meet_after_a_turn() -> None:
-    """The third of 64 elements lies 2^31 up, which is as far down."""
+def test_addresses_overlap_after_wrapping() -> None:
+    """The third of 64 elements is 2^31 up, which is as far down."""
     it, shape = LAYOUTS[1][0]
-    a = access(tile(PLACE, shape, it), sums((1 << 31) - 8, 4), AccessingThreads.FIRST)
-    b = access(PLACE, sums(-(1 << 31)), AccessingThreads.FIRST)
+    a = access(tile(PLACE, shape, it), affine((1 << 31) - 8, 4), AccessingThreads.FIRST)
+    b = access(PLACE, affine(-(1 << 31)), AccessingThreads.FIRST)
     assert required_sync(a, b, 2) is SyncScope.WARP
-    assert required_sync(a, attrs.evolve(b, form=sums(-(1 << 31) + 248)), 2) is SyncScope.NONE
+    assert required_sync(a, attrs.evolve(b, form=affine(-(1 << 31) + 248)), 2) is SyncScope.NONE
 
 
 def test_scopes_are_in_order_and_none_is_nothing() -> None:
@@ -259,7 +262,7 @@ PLACE = pointer(F32)
 def test_who_waits_on_one_number(
     first: AccessingThreads, second: AccessingThreads, warps: int | None, expected: SyncScope
 ) -> None:
-    a, b = access(PLACE, sums(8), first), access(PLACE, sums(8), second)
+    a, b = access(PLACE, affine(8), first), access(PLACE, affine(8), second)
     assert required_sync(a, b, warps) is expected
 
 
@@ -271,13 +274,18 @@ def test_thread_0_alone_makes_accesses_of_one_number_by_the_first() -> None:
 
 
 def test_where_an_address_is_not_known_all_wait() -> None:
-    known, unknown = (
-        access(PLACE, sums(0), AccessingThreads.FIRST),
+    affine_access, unknown = (
+        access(PLACE, affine(0), AccessingThreads.FIRST),
         access(PLACE, None, AccessingThreads.FIRST),
     )
     other = access(PLACE, AffineMod32(frozenset({(NUMBER, 1)}), 400), AccessingThreads.FIRST)
-    assert required_sync(known, known, 1) is SyncScope.NONE
-    for a, b in ((known, unknown), (unknown, known), (known, other), (other, known)):
+    assert required_sync(affine_access, affine_access, 1) is SyncScope.NONE
+    for a, b in (
+        (affine_access, unknown),
+        (unknown, affine_access),
+        (affine_access, other),
+        (other, affine_access),
+    ):
         assert required_sync(a, b, 1) is SyncScope.BLOCK
 
 
@@ -285,7 +293,7 @@ def test_where_an_address_is_not_known_all_wait() -> None:
 
 
 @for_each(
-    ("distance", "apart"),
+    ("distance", "disjoint"),
     [
         (0, False),
         (3, False),
@@ -298,16 +306,16 @@ def test_where_an_address_is_not_known_all_wait() -> None:
         (3 - (1 << 30), False),
     ],
 )
-def test_spans_are_apart_below_half_a_turn(distance: int, apart: bool) -> None:
+def test_spans_are_disjoint_below_half_the_address_space(distance: int, disjoint: bool) -> None:
     a, b = (
-        access(PLACE, sums(0), AccessingThreads.FIRST),
-        access(PLACE, sums(distance), AccessingThreads.FIRST),
+        access(PLACE, affine(0), AccessingThreads.FIRST),
+        access(PLACE, affine(distance), AccessingThreads.FIRST),
     )
-    assert spans_disjoint(a, b) is apart
+    assert spans_disjoint(a, b) is disjoint
 
 
 @for_each(
-    ("moved", "apart"),
+    ("moved", "disjoint"),
     [
         ((0, 0), True),
         ((-4, 0), True),
@@ -320,23 +328,23 @@ def test_spans_are_apart_below_half_a_turn(distance: int, apart: bool) -> None:
         ((0, 1 << 30), False),
     ],
 )
-def test_spans_are_apart_wherever_one_is_moved(moved: tuple[int, int], apart: bool) -> None:
+def test_spans_are_disjoint_wherever_one_is_moved(moved: tuple[int, int], disjoint: bool) -> None:
     """Four bytes at 0, and four at 8 moved by something between two numbers."""
     a, b = (
-        access(PLACE, sums(0), AccessingThreads.FIRST),
-        access(PLACE, sums(8), AccessingThreads.FIRST),
+        access(PLACE, affine(0), AccessingThreads.FIRST),
+        access(PLACE, affine(8), AccessingThreads.FIRST),
     )
-    assert spans_disjoint(a, b, moved) is apart
+    assert spans_disjoint(a, b, moved) is disjoint
 
 
 def test_spans_of_tiles_reach_to_their_last_element() -> None:
     it, shape = LAYOUTS[1][0]
     kind = tile(PLACE, shape, it)
-    a = access(kind, sums(0, 4), AccessingThreads.FIRST)
-    assert spans_disjoint(a, access(kind, sums(256, 4), AccessingThreads.FIRST))
-    assert not spans_disjoint(a, access(kind, sums(255, 4), AccessingThreads.FIRST))
-    assert spans_disjoint(a, access(kind, sums(-4, -4), AccessingThreads.FIRST))
-    assert not spans_disjoint(a, access(kind, sums(-3, -4), AccessingThreads.FIRST))
+    a = access(kind, affine(0, 4), AccessingThreads.FIRST)
+    assert spans_disjoint(a, access(kind, affine(256, 4), AccessingThreads.FIRST))
+    assert not spans_disjoint(a, access(kind, affine(255, 4), AccessingThreads.FIRST))
+    assert spans_disjoint(a, access(kind, affine(-4, -4), AccessingThreads.FIRST))
+    assert not spans_disjoint(a, access(kind, affine(-3, -4), AccessingThreads.FIRST))
 
 
 @pytest.mark.parametrize(("registers", "expected"), [(512, SyncScope.NONE), (513, SyncScope.BLOCK)])
@@ -345,16 +353,18 @@ def test_as_many_bytes_are_looked_at_as_can_be(registers: int, expected: SyncSco
     lanes = tuple((1 << i,) for i in range(5))
     few = LAYOUTS[1][0]
     it = layout(1, lane=lanes, warp=((32,),), repeats=(Repeat("register", registers, 0),))
-    big = access(tile(PLACE, (64 * registers,), it), sums(0, 4), AccessingThreads.FIRST)
-    small = access(tile(PLACE, few[1], few[0]), sums(0, 4), AccessingThreads.FIRST)
+    big = access(tile(PLACE, (64 * registers,), it), affine(0, 4), AccessingThreads.FIRST)
+    small = access(tile(PLACE, few[1], few[0]), affine(0, 4), AccessingThreads.FIRST)
     assert required_sync(big, small, 2) is expected
     assert required_sync(small, big, 2) is expected
 
 
 @pytest.mark.parametrize("writes", [True, False])
 def test_threads_in_all_count_for_one_number(writes: bool) -> None:
-    many = access(PLACE, sums(0), AccessingThreads.EVERY, writes)
-    assert required_sync(many, access(PLACE, sums(0), AccessingThreads.FIRST), 1) is SyncScope.WARP
+    many = access(PLACE, affine(0), AccessingThreads.EVERY, writes)
+    assert (
+        required_sync(many, access(PLACE, affine(0), AccessingThreads.FIRST), 1) is SyncScope.WARP
+    )
 
 
 @pytest.mark.parametrize(
@@ -367,22 +377,22 @@ def test_threads_in_all_count_for_one_number(writes: bool) -> None:
         (1, 1, SyncScope.NONE),
     ],
 )
-def test_seven_rounds_are_looked_back(span: int, step: int, expected: SyncScope) -> None:
+def test_seven_iterations_are_looked_back(span: int, step: int, expected: SyncScope) -> None:
     """Every thread has 4 bytes of its own, 64 of these a row, and rows move on by `step`: a
-    thread meets itself for as long as rows share bytes."""
+    thread overlaps itself for as long as rows share bytes."""
     lanes = tuple((0, 1 << i) for i in range(5))
     it = layout(2, lane=lanes, warp=((0, 32),), repeats=(Repeat("register", span, 0),))
-    a = access(tile(PLACE, (span, 64), it), sums(0, 256, 4), AccessingThreads.FIRST)
+    a = access(tile(PLACE, (span, 64), it), affine(0, 256, 4), AccessingThreads.FIRST)
     assert required_sync(a, a, 2, 256 * step) is expected
 
 
 def test_a_loop_that_comes_near_later_is_waited_for() -> None:
-    """The second access lies ahead: rounds come to it, by another thread."""
+    """The second access is ahead: iterations come to it, by another thread."""
     it, shape = LAYOUTS[1][0]
     kind = tile(PLACE, shape, it)
-    a = access(kind, sums(0, 4), AccessingThreads.FIRST)
+    a = access(kind, affine(0, 4), AccessingThreads.FIRST)
     after, near, far = (
-        access(kind, sums(at, 4), AccessingThreads.FIRST) for at in (260, -260, -2600)
+        access(kind, affine(at, 4), AccessingThreads.FIRST) for at in (260, -260, -2600)
     )
     assert required_sync(a, after, 2, 256) is SyncScope.NONE
     assert required_sync(a, near, 2, 256) is SyncScope.BLOCK
@@ -391,7 +401,7 @@ def test_a_loop_that_comes_near_later_is_waited_for() -> None:
     assert required_sync(a, after, 2, 1) is SyncScope.NONE
     assert required_sync(a, near, 2, 1) is SyncScope.BLOCK
     assert required_sync(a, after, 2, -256) is SyncScope.BLOCK
-    turned = attrs.evolve(a, form=sums((1 << 31) - 8, 4))
+    turned = attrs.evolve(a, form=affine((1 << 31) - 8, 4))
     assert required_sync(a, turned, 2, 256) is SyncScope.BLOCK, (
-        "half a turn away is near by the other way"
+        "half the address space away is near the other way around"
     )

@@ -17,12 +17,12 @@ def kernel(body: str) -> Function:
     return parse(f"tir 1.0\n{HEAD}{body}\n}}\n").kernel()
 
 
-def found(body: str) -> dict[str, str | None]:
+def parameters_of(body: str) -> dict[str, str | None]:
     """Of every pointer the name of its parameter."""
     function = kernel(body)
-    known, values = underlying_pointers(function), named(function)
+    pointers, values = underlying_pointers(function), named(function)
     return {name: root and root.name for name, v in values.items()
-            if v in known for root in [known[v]]}  # fmt: skip
+            if v in pointers for root in [pointers[v]]}  # fmt: skip
 
 
 @for_each(
@@ -43,17 +43,17 @@ def found(body: str) -> dict[str, str | None]:
 )
 def test_the_parameter_that_an_op_points_into(line: str, expected: str | None) -> None:
     body = "  %xs = splat f32*<8> %x\n  %i = make_range i32<8>\n"
-    assert found(f"{body}  {line}\n  ret")["r"] == expected
+    assert parameters_of(f"{body}  {line}\n  ret")["r"] == expected
 
 
 def test_what_is_no_pointer_has_no_root() -> None:
-    every = found("  %m = add i32 %n, 1\n  ret")
+    every = parameters_of("  %m = add i32 %n, 1\n  ret")
     assert every == {"x": "x", "y": "y", "pp": "pp"}
 
 
 def looped(first: str, passed: str, body: str = "") -> str | None:
     """The root of `%p` in a loop: first `first`, then `passed`."""
-    return found(f"""
+    return parameters_of(f"""
       br loop
     loop:
       %p = phi f32* [{first}, entry], [{passed}, loop]
@@ -80,13 +80,13 @@ def looped(first: str, passed: str, body: str = "") -> str | None:
         ("undef", "%p", None),
     ],
 )
-def test_pointers_that_go_round(first: str, passed: str, expected: str | None) -> None:
+def test_loop_carried_pointers(first: str, passed: str, expected: str | None) -> None:
     assert looped(first, passed) == expected
 
 
 def test_a_block_that_several_come_to() -> None:
     """Every edge counts, those from blocks further down too; what is lost is lost after it."""
-    every = found("""
+    every = parameters_of("""
       cond_br %c, left, right
     left:
       br both
@@ -126,8 +126,10 @@ def test_all_parameters_that_a_pointer_may_point_into() -> None:
     done:
       ret
     """)
-    known, values = possible_pointers(function), named(function)
-    roots = {name: known[values[name]] for name in ("either", "loaded", "none", "p", "q", "next")}
+    pointers, values = possible_pointers(function), named(function)
+    roots = {
+        name: pointers[values[name]] for name in ("either", "loaded", "none", "p", "q", "next")
+    }
     both = {"x", "y"}
     assert {name: each and {r.name for r in each} for name, each in roots.items()} == {
         "either": both, "loaded": None, "none": None, "p": both, "q": both, "next": both,

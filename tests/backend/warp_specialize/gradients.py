@@ -37,22 +37,22 @@ class Case:
 
     @property
     def kept(self) -> int:
-        """The distance of rows of sums."""
+        """The distance of rows of row statistics."""
         return -(-self.t // LSE_PADDING) * LSE_PADDING
 
     def padded(self, rows: Array) -> Array:
         """`rows` [heads, t] at that distance, with NaN in between."""
-        found = np.full((self.heads, self.kept), np.nan, np.float32)
-        found[:, : self.t] = rows
-        return found
+        out = np.full((self.heads, self.kept), np.nan, np.float32)
+        out[:, : self.t] = rows
+        return out
 
 
 @attrs.frozen(eq=False)
 class Gradients:
-    """What the kernels compute: the output, sums of weights and of rows, and the gradients."""
+    """What the kernels compute: the output, log-sum-exp and delta of rows, and the gradients."""
 
     o: Array
-    sums: Array
+    lse: Array
     delta: Array
     q: Array
     k: Array
@@ -69,12 +69,12 @@ def case(
     return Case(q, k, v, g, group, 1.5 / np.sqrt(d), causal)
 
 
-def gradients(given: Case) -> Gradients:
+def gradients(arguments: Case) -> Gradients:
     """By the formulas of softmax, in double precision."""
-    q, g = (x.astype(np.float64) for x in (given.q, given.g))
-    k, v = (np.repeat(x.astype(np.float64), given.group, 0) for x in (given.k, given.v))
-    scores = np.einsum("htd,hsd->hts", q, k) * given.scale
-    if given.causal:
+    q, g = (x.astype(np.float64) for x in (arguments.q, arguments.g))
+    k, v = (np.repeat(x.astype(np.float64), arguments.group, 0) for x in (arguments.k, arguments.v))
+    scores = np.einsum("htd,hsd->hts", q, k) * arguments.scale
+    if arguments.causal:
         scores = np.where(np.tril(np.ones(scores.shape[1:], bool)), scores, -np.inf)
     most = scores.max(-1, keepdims=True)
     weights = np.exp2(scores - most)
@@ -83,12 +83,12 @@ def gradients(given: Case) -> Gradients:
     o = weights @ v
     delta = (g * o).sum(-1)
     slopes = weights * (np.einsum("htd,hsd->hts", g, v) - delta[..., None])
-    slopes *= given.scale * np.log(2)
+    slopes *= arguments.scale * np.log(2)
     of_k, of_v = np.einsum("hts,htd->hsd", slopes, q), np.einsum("hts,htd->hsd", weights, g)
-    sums = (most + np.log2(total))[..., 0]
-    return Gradients(o, sums, delta, slopes @ k, _added(of_k, given), _added(of_v, given))
+    lse = (most + np.log2(total))[..., 0]
+    return Gradients(o, lse, delta, slopes @ k, _added(of_k, arguments), _added(of_v, arguments))
 
 
-def _added(of: Array, given: Case) -> Array:
+def _added(of: Array, arguments: Case) -> Array:
     """The sums over the heads of each group."""
-    return of.reshape(-1, given.group, *of.shape[1:]).sum(1)
+    return of.reshape(-1, arguments.group, *of.shape[1:]).sum(1)

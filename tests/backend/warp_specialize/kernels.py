@@ -1,4 +1,4 @@
-"""A product as it is written in Triton: rows and columns wrap around at the edges."""
+"""A matmul as it is written in Triton: rows and columns wrap around at the edges."""
 
 from __future__ import annotations
 

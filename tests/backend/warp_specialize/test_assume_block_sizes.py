@@ -49,17 +49,17 @@ def results(launch: Any, n: int, block: int, **options: Any) -> Any:
     random, depth = np.random.default_rng(n + block), 2 * DEPTH
     a, b = (random.integers(-3, 4, (x, depth)).astype(np.float16) for x in (SIZE, n))
     scales = random.integers(1, 4, depth + n).astype(np.float32)
-    given = [a, b, scales, np.full((SIZE, n), np.nan, np.float32), n, depth, block]
-    launch(scaled_matmul(), "k", (-(-n // SIZE),), given, **options)
-    return given[3]
+    arguments = [a, b, scales, np.full((SIZE, n), np.nan, np.float32), n, depth, block]
+    launch(scaled_matmul(), "k", (-(-n // SIZE),), arguments, **options)
+    return arguments[3]
 
 
 @pytest.mark.parametrize("block", [SIZE, 2 * SIZE, 32, 100])
 @pytest.mark.parametrize("n", [64, 144])
 def test_results_stay_as_they_are(n: int, block: int) -> None:
-    wanted = results(tileir.interpret, n, block)
+    expected = results(tileir.interpret, n, block)
     by_threads = results(SimtExecutor().launch, n, block, target="sm_90a", **OPTIONS)
-    np.testing.assert_array_equal(by_threads, wanted)
+    np.testing.assert_array_equal(by_threads, expected)
 
 
 def test_consumers_load_scalars() -> None:

@@ -25,7 +25,7 @@ FRONT = "cse,licm,scalarize-pointer-steps,modulo-to-mask,infer-descriptors"
 def shared_depth(
     bm: int, bn: int, bk: int, steps: int, *, element: Any = F32, extra: str = "", **how: Any
 ) -> Module:
-    """`total(a, b, c, m, n, k)`: every block adds the product of `steps` * `bk` columns of a and
+    """`total(a, b, c, m, n, k)`: every block adds the matmul of `steps` * `bk` columns of a and
     rows of b to c, on a grid of blocks of rows, of columns, and of these. `extra`: what else is
     done to c."""
     b = Builder()
@@ -37,7 +37,7 @@ def shared_depth(
         inside = (rows < m)[:, None].broadcast_to(bm, bn) & (columns < n)[None, :].broadcast_to(
             bm, bn
         )
-        found = b.var(b.full((bm, bn), 0.0, F32))
+        state = b.var(b.full((bm, bn), 0.0, F32))
         with b.for_(part * (steps * bk), b.smin(k, (part + 1) * (steps * bk)), bk) as at:
             depth = b.arange(bk) + at
             there = (depth < k)[None, :].broadcast_to(bm, bk)
@@ -46,10 +46,10 @@ def shared_depth(
             there = (depth < k)[:, None].broadcast_to(bk, bn)
             there = there & (columns < n)[None, :].broadcast_to(bk, bn)
             right = (y + (depth[:, None] * n + columns[None, :])).load(there, 0.0)
-            found.set(b.dot(left, right, found.get()))
+            state.set(b.dot(left, right, state.get()))
         place = c + (rows[:, None] * n + columns[None, :])
         how.setdefault("sem", "relaxed")
-        before = place.atomic("fadd", found.get().to(element), inside, **how)
+        before = place.atomic("fadd", state.get().to(element), inside, **how)
         match extra:
             case "old numbers":
                 (place + m * n).store(before, inside)
@@ -89,10 +89,10 @@ def test_interpreted(size: tuple[int, int, int], pipeline: str) -> None:
     module = run(shared_depth(64, 64, 32, 2), f"{FRONT},{pipeline}").module
     assert "{add = true}" in print_module(module) and module.stage == "warp_specialized"
     arguments, grid = problem(*size), (-(-m // 64), -(-n // 64), -(-k // 64))
-    wanted = expected(arguments)
+    reference = expected(arguments)
     more = grid if "persist" in pipeline else ()
     interpret(module, None, (2,) if more else grid, [*arguments, *more], seed=1)
-    np.testing.assert_array_equal(arguments[2], wanted)
+    np.testing.assert_array_equal(arguments[2], reference)
 
 
 @pytest.mark.sampled(1)
@@ -101,19 +101,19 @@ def test_interpreted(size: tuple[int, int, int], pipeline: str) -> None:
 def test_by_threads(size: tuple[int, int, int], tile: tuple[int, int]) -> None:
     """Where no map can, threads add."""
     arguments = problem(*size)
-    wanted = expected(arguments)
+    reference = expected(arguments)
     grid = (-(-size[0] // tile[0]), -(-size[1] // tile[1]), -(-size[2] // 64))
     module = shared_depth(*tile, 32, 2)
     SimtExecutor().launch(module, None, grid, arguments, target="sm_90a", seed=2)
-    np.testing.assert_array_equal(arguments[2], wanted)
+    np.testing.assert_array_equal(arguments[2], reference)
 
 
 def test_code() -> None:
-    made = compile_(shared_depth(128, 128, 64, 4), "sm_90a")
-    assert "cp.reduce.async.bulk.tensor.2d.global.shared::cta.add.tile.bulk_group" in made.ptx
-    assert not re.search(r"\b(atom|red)\.", made.ptx.replace("shared", ""))
-    found = made.machine_code
-    assert (found.spills, found.stack, found.warnings) == (0, 0, ())
+    compiled = compile_(shared_depth(128, 128, 64, 4), "sm_90a")
+    assert "cp.reduce.async.bulk.tensor.2d.global.shared::cta.add.tile.bulk_group" in compiled.ptx
+    assert not re.search(r"\b(atom|red)\.", compiled.ptx.replace("shared", ""))
+    machine_code = compiled.machine_code
+    assert (machine_code.spills, machine_code.stack, machine_code.warnings) == (0, 0, ())
 
 
 @pytest.mark.parametrize(
@@ -137,13 +137,13 @@ def test_descriptors_that_add(ordered: bool) -> None:
     assert "descriptor_reduce" in text
     if ordered:
         text = text.replace("  descriptor_reduce", "  fence {sem = release}\n  descriptor_reduce")
-    made = print_module(run(parse(text), "warp-specialize").module)
-    assert ("add = true" in made, "descriptor_reduce" in made) == (not ordered, ordered)
+    printed = print_module(run(parse(text), "warp-specialize").module)
+    assert ("add = true" in printed, "descriptor_reduce" in printed) == (not ordered, ordered)
 
 
 @pytest.mark.parametrize(("order", "copied"), [("release", False), ("relaxed", True)])
 def test_results_that_are_released(order: str, copied: bool) -> None:
     """What a release orders, threads write: copies would come later."""
     text = (FOUND / "released_result.tir").read_text().replace("sem = release", f"sem = {order}")
-    made = print_module(run(parse(text), f"{FRONT},warp-specialize").module)
-    assert "gpu.wgmma" in made and ("gpu.tma_store" in made) is copied
+    printed = print_module(run(parse(text), f"{FRONT},warp-specialize").module)
+    assert "gpu.wgmma" in printed and ("gpu.tma_store" in printed) is copied

@@ -35,7 +35,7 @@ class Case:
     bn: int
     d: int
     t: int
-    factor: Any = F16
+    operand: Any = F16
     causal: bool = False
     group: int = 1
     biased: bool = False
@@ -43,12 +43,12 @@ class Case:
     @property
     def turned(self) -> bool:
         """Whether values are [d, t]."""
-        return self.factor.bits == 8
+        return self.operand.bits == 8
 
     def module(self, slack: float = 8.0) -> Any:
         result = BF16 if self.turned else None
         return attention(
-            self.bm, self.bn, self.d, self.factor, result, causal=self.causal,
+            self.bm, self.bn, self.d, self.operand, result, causal=self.causal,
             grouped=self.group > 1, v_transposed=self.turned, slack=slack, biased=self.biased,
             save_lse=self.biased,
         )  # fmt: skip
@@ -57,19 +57,19 @@ class Case:
         """What a launch is given, and what it is to give."""
         random, heads = np.random.default_rng(self.t), 2 * self.group
         q, k, v = (
-            (2 * random.standard_normal((n, self.t, self.d))).astype(DTYPES[self.factor])
+            (2 * random.standard_normal((n, self.t, self.d))).astype(DTYPES[self.operand])
             for n in (heads, 2, 2)
         )
-        found = np.full_like(q, np.nan, DTYPES[BF16 if self.turned else self.factor])
+        actual = np.full_like(q, np.nan, DTYPES[BF16 if self.turned else self.operand])
         scale = 0.5 / self.d**0.5
         more: list[Any] = [self.group] if self.group > 1 else []
         bias = np.zeros(())
         if self.biased:
-            bias = random.standard_normal((heads, self.t, self.t)).astype(DTYPES[self.factor])
+            bias = random.standard_normal((heads, self.t, self.t)).astype(DTYPES[self.operand])
             more = [np.full(heads * LSE_PADDING, np.nan, np.float32), *more, bias]
         values = np.ascontiguousarray(v.transpose(0, 2, 1)) if self.turned else v
-        given = [q, k, values, found, self.t, scale, *more]
-        return given, self.expected(q, k, v, scale, bias.astype(np.float64))
+        arguments = [q, k, values, actual, self.t, scale, *more]
+        return arguments, self.expected(q, k, v, scale, bias.astype(np.float64))
 
     def expected(self, q: Any, k: Any, v: Any, scale: float, bias: Any) -> Any:
         k, v = (np.repeat(x.astype(np.float64), self.group, 0) for x in (k, v))
@@ -86,7 +86,7 @@ class Case:
     def __str__(self) -> str:
         way = "causal" if self.causal else "full"
         bias = "-bias" if self.biased else ""
-        return f"{self.bm}x{self.bn}x{self.d}-t{self.t}-{self.factor}-{way}-g{self.group}{bias}"
+        return f"{self.bm}x{self.bn}x{self.d}-t{self.t}-{self.operand}-{way}-g{self.group}{bias}"
 
 
 CASES = (
@@ -104,17 +104,19 @@ def test_roles_in_any_order(case: Case) -> None:
     machine = target("sm_90a")
     done = run_pipeline(case.module(), machine, Options(), None)
     last = done.stages["barriers"]
-    made = [op.mnemonic for op in last.functions["attention.consumer"].ops]
-    assert made.count("gpu.named_barrier_sync") == made.count("gpu.conditional_scale") == 1
-    given, expected = case.arguments()
-    far = FAR[case.factor]
+    mnemonics = [op.mnemonic for op in last.functions["attention.consumer"].ops]
+    assert (
+        mnemonics.count("gpu.named_barrier_sync") == mnemonics.count("gpu.conditional_scale") == 1
+    )
+    arguments, expected = case.arguments()
+    far = FAR[case.operand]
     for seed in range(2):
-        given[3].fill(np.nan)
-        values = [*given, *case.grid]
+        arguments[3].fill(np.nan)
+        values = [*arguments, *case.grid]
         simt.run(
             last, done.kernel, (2, 1, 1), values, machine, done.memory, done.num_warps, seed=seed
         )
-        np.testing.assert_allclose(given[3].astype(np.float64), expected, rtol=far, atol=far)
+        np.testing.assert_allclose(arguments[3].astype(np.float64), expected, rtol=far, atol=far)
 
 
 def test_a_bias_is_loaded_before_the_matmuls_and_stays_within_warps() -> None:
@@ -126,25 +128,25 @@ def test_a_bias_is_loaded_before_the_matmuls_and_stays_within_warps() -> None:
     assert all(is_warp_local(op) for op in consumer.ops if op.mnemonic == "gpu.convert_layout")
     barriers = [op for op in consumer.ops if isinstance(op, BlockBarrier)]
     assert all(op.warp or op.warpgroup for op in barriers)
-    block = next(x for x in consumer.blocks.values() if any(map(_takes_turns, x.ops)))
+    block = next(x for x in consumer.blocks.values() if any(map(_is_ordering_barrier, x.ops)))
     seen = [op.mnemonic for op in block.ops]
     assert seen.index("load") < seen.index("gpu.mbarrier_wait")
-    turn, wait = seen.index("gpu.named_barrier_arrive"), seen.index("gpu.wgmma_wait")
-    assert turn < seen.index("gpu.convert_layout") < wait
+    arrival, wait = seen.index("gpu.named_barrier_arrive"), seen.index("gpu.wgmma_wait")
+    assert arrival < seen.index("gpu.convert_layout") < wait
 
 
-def _takes_turns(op: Any) -> bool:
+def _is_ordering_barrier(op: Any) -> bool:
     return op.mnemonic == "gpu.named_barrier_sync"
 
 
 @pytest.mark.parametrize("slack", (0.0, 8.0))
 @pytest.mark.parametrize("case", CASES[-2:], ids=str)
 def test_levels_that_lag(case: Case, slack: float) -> None:
-    """Interpreted: results are the same whether sums are rescaled at once or not."""
-    given, expected = case.arguments()
-    interpret(case.module(slack), None, case.grid, given)
-    far = FAR[case.factor]
-    np.testing.assert_allclose(given[3].astype(np.float64), expected, rtol=far, atol=far)
+    """Interpreted: results are the same whether accumulators are rescaled at once or not."""
+    arguments, expected = case.arguments()
+    interpret(case.module(slack), None, case.grid, arguments)
+    far = FAR[case.operand]
+    np.testing.assert_allclose(arguments[3].astype(np.float64), expected, rtol=far, atol=far)
 
 
 COMPILED = (
@@ -157,7 +159,7 @@ COMPILED = (
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("case, registers", COMPILED, ids=str)
 def test_nothing_is_spilled(case: Case, registers: int) -> None:
-    made = tileir.backend.compile(case.module(), "sm_90a")
-    assert made.host is not None
-    used = made.metadata
+    compiled = tileir.backend.compile(case.module(), "sm_90a")
+    assert compiled.host is not None
+    used = compiled.metadata
     assert (used.registers, used.spills, used.stack) == (registers, 0, 0)

@@ -1,5 +1,5 @@
-"""Pieces of the passes that make roles, each by itself: what is unsigned, which rows are rows, what
-one thread does, in which order panels pass through slots, which passes leave a kernel as it is."""
+"""Parts of the passes that make roles, each by itself: what is unsigned, which rows are rows, what
+one thread does, in which order panels pass through stages, which passes leave a kernel as it is."""
 
 from __future__ import annotations
 
@@ -47,10 +47,10 @@ def divided(*lines: str) -> list[str]:
         f"  %q = smax i32 %n, 1\n{body}{stores}  ret\n}}\n"
     )
     function = parse(text).kernel()
-    made = unsigned_divisions(function)
-    if made is function:
+    divisions = unsigned_divisions(function)
+    if divisions is function:
         return []
-    ops = {v.name: op for op in made.ops for v in op.results}
+    ops = {v.name: op for op in divisions.ops for v in op.results}
     return [ops[f"v{i}"].mnemonic for i in range(len(lines))]
 
 
@@ -86,12 +86,12 @@ def test_a_row_is_of_the_last_dimension_alone(shape: tuple[int, ...], row: bool)
     assert is_row(SimpleNamespace(results=(Value(Tile(F16, shape)),))) == row
 
 
-PRODUCT = run(matmul(64, 64, 32), f"{FRONT},persist,warp-specialize").module
+MATMUL = run(matmul(64, 64, 32), f"{FRONT},persist,warp-specialize").module
 
 
 def test_copies_are_what_one_thread_does() -> None:
-    functions = role_functions(PRODUCT.functions, PRODUCT.functions["matmul"])
-    assert {name: by_one(PRODUCT.functions[name]) for name in functions} == {
+    functions = role_functions(MATMUL.functions, MATMUL.functions["matmul"])
+    assert {name: by_one(MATMUL.functions[name]) for name in functions} == {
         "matmul.producer": True, "matmul.consumer": False,
     }  # fmt: skip
 
@@ -108,7 +108,7 @@ def test_what_one_thread_may_do_for_all(line: str, alone: bool) -> None:
     assert by_one(parse(text).functions["f"]) == alone
 
 
-# Panels and slots ---------------------------------------------------------------------------------
+# Panels and stages --------------------------------------------------------------------------------
 
 
 @attrs.frozen(eq=False)
@@ -120,7 +120,7 @@ class Part:
 
 
 def outlet(*panels: tuple[int, int], mapped: bool) -> Any:
-    """Panels of an outlet: their number, and slots of their buffer."""
+    """Panels of an outlet: their number, and stages of their buffer."""
     parts = [Part(n, SimpleNamespace(shape=(s, 64, 64))) for n, s in panels]
     return SimpleNamespace(parts=parts, staged=SimpleNamespace(unit=0 if mapped else 16))
 
@@ -131,29 +131,29 @@ OUTLETS = [((1, 1),), ((2, 2),), ((3, 2),), ((4, 2),), ((1, 1), (1, 1)), ((2, 2)
 
 @for_each("mapped", [False, True])
 @for_each("panels", OUTLETS)
-def test_slots_are_written_when_what_was_copied_has_been_read(panels: Any, mapped: bool) -> None:
+def test_stages_are_written_when_what_was_copied_has_been_read(panels: Any, mapped: bool) -> None:
     """Two stores one after the other, by tensor maps: of the copies begun, those that may still
-    read when a round is written are none of its slots', and are as many as there are else."""
+    read when an iteration is written are none of its stages', and are as many as there are else."""
     it = outlet(*panels, mapped=mapped)
-    rounds = list(_store_order(it))
-    order = [(id(part), index) for _, found in rounds for part, index in found]
+    iterations = list(_store_order(it))
+    order = [(id(part), index) for _, result in iterations for part, index in result]
     assert order == [(id(p), i) for p in it.parts for i in range(p.count)]
     begun: list[tuple[int, int]] = []
     for _ in range(3):
-        for pending, found in rounds:
-            slots = [(id(p), i % p.buffer.shape[0]) for p, i in found]
-            assert len(set(slots)) == len(slots)
+        for pending, accesses in iterations:
+            stages = [(id(p), i % p.buffer.shape[0]) for p, i in accesses]
+            assert len(set(stages)) == len(stages)
             still = begun[len(begun) - pending :] if pending else []
-            assert not set(still) & set(slots)
+            assert not set(still) & set(stages)
             if len(begun) > pending:
-                assert begun[len(begun) - pending - 1] in slots
-            begun += slots
+                assert begun[len(begun) - pending - 1] in stages
+            begun += stages
     several = mapped and it.parts[0].count > 2
     if several:
-        alone = [len({i for p, i in found if p is it.parts[0]}) for _, found in rounds]
+        alone = [len({i for p, i in result if p is it.parts[0]}) for _, result in iterations]
         assert max(alone) == 1
     else:
-        assert len(rounds) == max(-(-p.count // p.buffer.shape[0]) for p in it.parts)
+        assert len(iterations) == max(-(-p.count // p.buffer.shape[0]) for p in it.parts)
 
 
 def staged(columns: int, kind: Any = F16, rows: int = 64, unit: int = 0) -> Any:
@@ -161,7 +161,7 @@ def staged(columns: int, kind: Any = F16, rows: int = 64, unit: int = 0) -> Any:
 
 
 def test_bytes_of_outlets() -> None:
-    """Two slots of panels of 128 bytes where there are several, and what is left."""
+    """Two stages of panels of 128 bytes where there are several, and what is left."""
     for columns, size in ((64, 8192), (128, 16384), (256, 16384), (32, 4096), (72, 9216),
                           (200, 17408)):  # fmt: skip
         assert epilogue_smem_bytes([staged(columns)]) == size
@@ -173,7 +173,7 @@ def test_bytes_of_outlets() -> None:
 
 # Passes -------------------------------------------------------------------------------------------
 
-EARLY = """tir 1.0
+PREFETCHED = """tir 1.0
 stage "warp_specialized"
 
 define private void @math(f16* %x, i32* %t, f16 addrspace(3)* %b, i32 %n, f32*<64, 8> %p) {
@@ -207,25 +207,27 @@ done:
 
 
 @pytest.mark.parametrize(
-    ("line", "early"),
+    ("line", "prefetched"),
     [
         ("", True), ("  gpu.barrier\n", True), ("  store %pt, %i\n", False),
         ("  %old = atomic_rmw i32 %t, 1 {op = add}\n", False),
         ("  %more2 = fadd f32<64, 8> %y, %y\n", True),
     ],
 )  # fmt: skip
-def test_loads_are_early_where_nothing_changes_what_they_read(line: str, early: bool) -> None:
-    text = EARLY.replace("HERE", line)
-    found = print_module(run(parse(text), "prefetch-register-operands").module)
-    assert (found != text) == early
-    if early:
-        loop, body = found.partition("loop:")[2].partition("body:")[::2]
+def test_loads_are_prefetched_where_nothing_changes_what_they_read(
+    line: str, prefetched: bool
+) -> None:
+    text = PREFETCHED.replace("HERE", line)
+    printed = print_module(run(parse(text), "prefetch-register-operands").module)
+    assert (printed != text) == prefetched
+    if prefetched:
+        loop, body = printed.partition("loop:")[2].partition("body:")[::2]
         assert "phi f16<64, 16>" in loop
         assert body.index("gpu.wgmma ") < body.index("= load f16<64, 16>")
 
 
 @pytest.mark.parametrize("transposed", [False, True])
-def test_products_of_few_rows_are_transposed_and_their_factors_taken_as_they_are(
+def test_matmuls_of_few_rows_are_transposed_and_their_operands_used_as_they_are(
     transposed: bool,
 ) -> None:
     text = (
@@ -266,36 +268,36 @@ def attributes(module: Module) -> Any:
 
 
 @pytest.mark.parametrize("multicast", [1, 2, 4])
-def test_factors_are_multicast_where_asked_for(multicast: int) -> None:
-    found = warp_specialize(
+def test_operands_are_multicast_where_requested(multicast: int) -> None:
+    specialized = warp_specialize(
         matmul(64, 64, 32), "matmul", WarpSpecializeOptions(warps=4, multicast=multicast)
     )
-    assert found.applied and found.module.stage == "warp_specialized"
+    assert specialized.applied and specialized.module.stage == "warp_specialized"
     copies = [
         op.multicast
-        for f in found.module.functions.values()
+        for f in specialized.module.functions.values()
         for op in f.ops
         if op.mnemonic == "gpu.tma_load"
     ]  # type: ignore[attr-defined]
-    assert (ATTRIBUTE in attributes(found.module)) == (multicast > 1)
+    assert (ATTRIBUTE in attributes(specialized.module)) == (multicast > 1)
     assert set(copies) == ({1} if multicast == 1 else {1, multicast}) or max(copies) == multicast
 
 
 def test_kernels_without_roles_stay() -> None:
     plain = matmul(64, 64, 32)
-    for wanted in (
+    for expected in (
         WarpSpecializeOptions(),
         WarpSpecializeOptions(multicast=2),
         WarpSpecializeOptions(pingpong=True),
     ):
         narrow = matmul(64, 4, 32)
-        found = warp_specialize(narrow, "matmul", wanted)
-        if not found.applied:
-            assert found.module is narrow
+        specialized = warp_specialize(narrow, "matmul", expected)
+        if not specialized.applied:
+            assert specialized.module is narrow
     assert warp_specialize(plain, "matmul", WarpSpecializeOptions()).applied
 
 
-def test_turns_are_of_instances_that_hand_nothing_on() -> None:
+def test_pingpong_is_of_instances_that_pass_nothing_on() -> None:
     math = run(
         matmul(64, 64, 32), f"{FRONT},persist,warp-specialize{{warps=4}},defer-wgmma-waits"
     ).module.functions
@@ -312,7 +314,7 @@ def test_turns_are_of_instances_that_hand_nothing_on() -> None:
     )
 
 
-def test_turns_are_of_instances_in_a_loop() -> None:
+def test_pingpong_is_of_instances_in_a_loop() -> None:
     text = """tir 1.0
 stage "warp_specialized"
 
@@ -324,21 +326,21 @@ entry:
   ret
 }
 """
-    found = alternate_instances(parse(text).functions["math"], 0)
-    assert found == Refusal("no loop over instances is around the matmuls")
+    instances = alternate_instances(parse(text).functions["math"], 0)
+    assert instances == Refusal("no loop over instances is around the matmuls")
 
 
 @pytest.mark.parametrize("persistent", [None, True, False])
 def test_whether_a_block_works_for_many_instances(persistent: bool | None) -> None:
-    wanted = WarpSpecializeOptions(persistent=persistent is not False)
-    found = warp_specialize(matmul(64, 64, 32), "matmul", wanted).module
-    assert ("persistent" in attributes(found)) == (persistent is not False)
-    given = problem(70, 100, 40, False)
+    expected = WarpSpecializeOptions(persistent=persistent is not False)
+    module = warp_specialize(matmul(64, 64, 32), "matmul", expected).module
+    assert ("persistent" in attributes(module)) == (persistent is not False)
+    arguments = problem(70, 100, 40, False)
     grid = (4, 1, 1)
     if persistent is False:
-        interpret(found, "matmul", grid, given)
-        check(given, False)
-        assert np.isfinite(given[2]).all()
+        interpret(module, "matmul", grid, arguments)
+        check(arguments, False)
+        assert np.isfinite(arguments[2]).all()
 
 
 @pytest.mark.parametrize("persistent", [None, True, False])

@@ -29,7 +29,7 @@ from tileir.values import Value
 KINDS = (I8, I16, I32, I64)
 
 
-def made(name: str, kind: Scalar) -> list[Any]:
+def ops_of_every_attribute(name: str, kind: Scalar) -> list[Any]:
     """Ops `name` on values of this type, one for every attribute."""
     cls: Any = lookup(name)
     x, y, c = Value(kind), Value(kind), Value(I1)
@@ -62,7 +62,7 @@ def test_formulas_are_what_ops_compute(name: str, kind: Scalar) -> None:
     r, machine = random.Random(name), Machine()
     half = 1 << kind.bits - 1
     ends = [-half, -half + 1, -7, -1, 0, 1, 2, 7, half - 1]
-    for op in made(name, kind):
+    for op in ops_of_every_attribute(name, kind):
         for _ in range(60):
             numbers: list[int] = []
             for v in op.inputs:
@@ -70,11 +70,11 @@ def test_formulas_are_what_ops_compute(name: str, kind: Scalar) -> None:
                 numbers.append(r.randrange(2) if bits is I1 else r.choice(ends))
             if name == "sdiv" and (numbers[1] == 0 or numbers == [-half, -1]):
                 continue
-            given = [Tensor(np.array(bool(n) if v.type is I1 else n,
+            inputs = [Tensor(np.array(bool(n) if v.type is I1 else n,
                                      bool if v.type is I1 else f"i{v.type.bytes}"))
                      for n, v in zip(numbers, op.inputs, strict=True)]  # fmt: skip
-            found = op.evaluate(machine, *given)
-            results = found if isinstance(found, tuple) else (found,)
+            result = op.evaluate(machine, *inputs)
+            results = result if isinstance(result, tuple) else (result,)
             for index, (tensor, v) in enumerate(zip(results, op.results, strict=True)):
                 step = HostOp.of(op, tuple(f"a{i}" for i in range(len(numbers))), index)
                 env = {f"a{i}": n for i, n in enumerate(numbers)}
@@ -126,10 +126,10 @@ def test_steps_know_the_bits_they_come_from() -> None:
     function = parse(HOST).kernel()
     steps = {str(v.name): HostOp.of(op, (), i) for op in function.entry.ops
              for i, v in enumerate(op.results) if v in host_values(function)}  # fmt: skip
-    found = {
+    results = {
         n: (steps[n].bits, steps[n].source, steps[n].word) for n in ("b", "p", "lt", "ge", "d")
     }
-    assert found == {
+    assert results == {
         "b": (64, 32, ""), "p": (64, 64, ""), "lt": (1, 32, "slt"), "ge": (1, 32, "not slt"),
         "d": (64, 1, ""),
     }  # fmt: skip
@@ -157,10 +157,14 @@ MOST = 1 << 32
     ])  # fmt: skip
 def test_what_the_hardware_takes(base: int, extents: Any, strides: Any, fits: bool) -> None:
     """Addresses and strides by 16 bytes, strides below 2^40 bytes, extents up to 2^32."""
-    found = _values(recipe(), base, extents, strides)
-    assert (found is not None) == fits
-    if found is not None:
-        assert (found.address, found.extents, found.strides) == (base, extents, (2 * strides[0],))  # type: ignore[attr-defined]
+    values = _values(recipe(), base, extents, strides)
+    assert (values is not None) == fits
+    if values is not None:
+        assert (values.address, values.extents, values.strides) == (
+            base,
+            extents,
+            (2 * strides[0],),
+        )  # type: ignore[attr-defined]
 
 
 @for_each(("base", "extents", "strides", "unit"), [
@@ -255,18 +259,18 @@ def kernel(*terms: str, rows: int = 16, shift: int = 0) -> str:
         if n:
             mask += f"  %a{n} = and i1<{rows}, 16> {last}, %c{n}\n"
             last = f"%a{n}"
-    made = mask.replace(f"{last} =", "%in =").replace(f"{last}, _ =", "%in, _ =")
-    return KERNEL.format(rows=rows, shift=shift, mask=made.rstrip("\n"))
+    mask_lines = mask.replace(f"{last} =", "%in =").replace(f"{last}, _ =", "%in, _ =")
+    return KERNEL.format(rows=rows, shift=shift, mask=mask_lines.rstrip("\n"))
 
 
 def floors(module: Any) -> dict[str, int]:
     """What each parameter is assumed to be at least."""
     function = module.functions["f"]
-    found: dict[str, int] = {}
+    by_name: dict[str, int] = {}
     for op in function.entry.ops:
         if op.mnemonic == "icmp" and op.predicate_.value == "sge" and isinstance(op.lhs, Value):
-            found[str(op.lhs.name)] = int(op.rhs.value)
-    return found
+            by_name[str(op.lhs.name)] = int(op.rhs.value)
+    return by_name
 
 
 CASES: list[tuple[tuple[str, ...], dict[str, Any], dict[str, int]]] = [
@@ -298,14 +302,14 @@ def test_masks_are_extents_and_parameters_are_not_negative(
     rows = how.get("rows", 16)
     for m, n, s in ((5, 16, 1), (2 * rows, 8, 2), (rows + 3, 24, 0), (2 * rows - 1, 16, 3)):
         x = np.random.default_rng(m).integers(-3, 4, (2 * rows + 4) * 24).astype(np.float16)
-        found = []
+        results = []
         for it in (module, outcome.module):
             y = np.full((2 * rows, 16), np.nan, np.float32)
-            room = np.zeros(24, np.float16) if how.get("shift") else x[:0]
-            given = np.concatenate([room, x])
-            interpret(it, "f", (2,), [given[len(room) :].copy(), y, m, n, s])
-            found.append(y)
-        assert (found[0] == found[1]).all(), (m, n, s)
+            padding = np.zeros(24, np.float16) if how.get("shift") else x[:0]
+            array = np.concatenate([padding, x])
+            interpret(it, "f", (2,), [array[len(padding) :].copy(), y, m, n, s])
+            results.append(y)
+        assert (results[0] == results[1]).all(), (m, n, s)
 
 
 def remarks(text: str) -> str:
@@ -358,13 +362,13 @@ def test_every_comparison_bounds_a_block_as_it_does_lanes(
     for words in product(WORDS, ("<", ">=", "u<", "u>") if second else ("<",)):
         terms = [t.format(w) for t, w in zip((first, second), words, strict=True) if t]
         module = parse(kernel(*terms, "col < ns", shift=shift))
-        found = run(module, "infer-descriptors").module
-        if "descriptor_load" not in print_module(found):
+        transformed = run(module, "infer-descriptors").module
+        if "descriptor_load" not in print_module(transformed):
             continue
         for m, n in ((5, 16), (33, 8)):
             x = np.random.default_rng(m).integers(-3, 4, 40 * 24).astype(np.float16)
             results = []
-            for it in (module, found):
+            for it in (module, transformed):
                 y = np.full((32, 16), np.nan, np.float32)
                 interpret(it, "f", (2,), [x[4 * 24 :].copy(), y, m, n, 1])
                 results.append(y)
@@ -431,7 +435,7 @@ entry:
   %x = load f16<16, 16> %pa{other}
   %xt = trans f16<16, 16> %x {{order = [1, 0]}}
   %whole = splat f16<16, 16> 2.0
-  {made}
+  {lines}
   %r = expand_dims i32<16, 1> %row {{axis = {axis}}}
   %rs = broadcast i32<16, 16> %r
   %m2 = splat i32<16, 16> %m
@@ -467,7 +471,7 @@ MADE = {
         "  %s = reduce f32<16> %e {axis = 0, combiner = fadd}\n"
         "  %t = expand_dims f32<1, 16> %s {axis = 0}\n  %d = broadcast f32<16, 16> %t", False,
     ),
-    "a product of its transpose": (
+    "a dot with its transpose": (
         "%e = dot f32<16, 16> %x, %whole, 0.0\n  %d = trans f32<16, 16> %e {order = [1, 0]}", True,
     ),
 }  # fmt: skip
@@ -482,26 +486,26 @@ def test_rows_that_wrap_are_masked_where_no_other_lane_depends_on_them(
 ) -> None:
     """For every mask of the store and every default of the load: where remainders become masks,
     what is stored is the same."""
-    made, apart = MADE[name]
+    result, independent = MADE[name]
     unwrapped = set[str]()
     for relation, other in product(("slt", "sle"), ("", ", %left, 0.0", ", %left, 3.0")):
-        text = GRAM.format(made=made, axis=axis, relation=relation, other=other)
+        text = GRAM.format(lines=result, axis=axis, relation=relation, other=other)
         if axis == 0:
             text = text.replace("%r = expand_dims i32<16, 1>", "%r = expand_dims i32<1, 16>")
         module = parse(text)
-        found = run(module, "modulo-to-mask").module
-        if "srem" in print_module(found):
+        transformed = run(module, "modulo-to-mask").module
+        if "srem" in print_module(transformed):
             continue
         unwrapped.add(relation)
         for m in (5, 23):
             a = np.random.default_rng(m).integers(-3, 4, 32 * 16).astype(np.float16)
             results = []
-            for it in (module, found):
+            for it in (module, transformed):
                 c = np.zeros(512, np.float32)
                 interpret(it, "f", (2,), [a, a, c, m])
                 results.append(c)
             assert (results[0] == results[1]).all(), (relation, other, m)
-    assert apart or not unwrapped
+    assert independent or not unwrapped
 
 
 @pytest.mark.parametrize(
@@ -536,13 +540,13 @@ def test_which_remainders_are_masks(old: str, new: str, unwrapped: bool | None) 
             "%m1 = expand_dims i32<16, 1> %ms {axis = 1}\n  %m2 = broadcast i32<16, 16> %m1",
         )
     module = parse(text)
-    found = run(module, "modulo-to-mask").module
-    assert ("srem" not in print_module(found)) == bool(unwrapped)
+    transformed = run(module, "modulo-to-mask").module
+    assert ("srem" not in print_module(transformed)) == bool(unwrapped)
     if unwrapped:
         for m in (16, 5, 23, 32):
             a = np.random.default_rng(m).integers(-3, 4, 32 * 16).astype(np.float16)
             results = []
-            for it in (module, found):
+            for it in (module, transformed):
                 c = np.zeros((32, 16), np.float32)
                 interpret(it, "f", (2,), [a, a, c, m])
                 results.append(c)

@@ -29,7 +29,7 @@ def test_any_columns(tile: tuple[int, int], more: int) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("columns", (8, 24, 40, 72, 96, 176, 200))
-def test_rows_of_factors_are_no_panels(columns: int) -> None:
+def test_rows_of_operands_are_no_panels(columns: int) -> None:
     for more in (8, 5):
         arguments = problem(66, columns + more, 72, False)
         module = matmul(64, columns, 32)
@@ -55,7 +55,7 @@ def test_any_element(kinds: tuple[Any, Any, Any], tile: tuple[int, int]) -> None
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(8))
-def test_slots_in_any_order(seed: int) -> None:
+def test_stages_in_any_order(seed: int) -> None:
     arguments = problem(130, 410, 32, True)
     module = matmul(64, 200, 16, transposed=True)
     SimtExecutor().launch(
@@ -70,15 +70,15 @@ def test_slots_in_any_order(seed: int) -> None:
 )
 @pytest.mark.parametrize("transposed", (False, True))
 def test_the_assembler_has_nothing_to_say(tile: tuple[int, int, int], transposed: bool) -> None:
-    made = compile_(matmul(*tile, transposed=transposed), "sm_90a")
-    assert "cp.async.bulk.tensor.2d.global.shared::cta" in made.ptx
-    assert "st.global" not in made.ptx
-    found = made.machine_code
-    assert (found.spills, found.stack, found.warnings) == (0, 0, ())
+    compiled = compile_(matmul(*tile, transposed=transposed), "sm_90a")
+    assert "cp.async.bulk.tensor.2d.global.shared::cta" in compiled.ptx
+    assert "st.global" not in compiled.ptx
+    machine_code = compiled.machine_code
+    assert (machine_code.spills, machine_code.stack, machine_code.warnings) == (0, 0, ())
 
 
 def test_tf32_results_are_copied() -> None:
     module = matmul(128, 128, 32, F32, F32, F32, precision="tf32", transposed=True)
-    made = compile_(module, "sm_90a")
-    assert "st.global" not in made.ptx
-    assert made.machine_code.spills == 0
+    compiled = compile_(module, "sm_90a")
+    assert "st.global" not in compiled.ptx
+    assert compiled.machine_code.spills == 0

@@ -57,61 +57,63 @@ def machine(target: str, seed: int) -> Launch:
     return launch
 
 
-def keys(launch: Launch, given: Case, known: Gradients, bm: int, bn: int) -> tuple[Array, Array]:
+def keys(
+    launch: Launch, arguments: Case, reference: Gradients, bm: int, bn: int
+) -> tuple[Array, Array]:
     """The gradients of k and v."""
-    kind = BF16 if given.k.dtype == dtype_of(BF16) else F16
-    found = np.full_like(given.k, np.nan), np.full_like(given.k, np.nan)
-    module = attention_keys(bm, bn, given.q.shape[2], kind, causal=given.causal)
-    arrays = [given.q, given.k, given.v, given.g, given.padded(known.sums)]
-    arrays += [given.padded(known.delta), *found]
-    numbers = [given.t, given.group, given.scale]
-    launch(module, (-(-given.t // bn), len(given.k)), [*arrays, *numbers])
-    return found
+    kind = BF16 if arguments.k.dtype == dtype_of(BF16) else F16
+    out = np.full_like(arguments.k, np.nan), np.full_like(arguments.k, np.nan)
+    module = attention_keys(bm, bn, arguments.q.shape[2], kind, causal=arguments.causal)
+    arrays = [arguments.q, arguments.k, arguments.v, arguments.g, arguments.padded(reference.lse)]
+    arrays += [arguments.padded(reference.delta), *out]
+    numbers = [arguments.t, arguments.group, arguments.scale]
+    launch(module, (-(-arguments.t // bn), len(arguments.k)), [*arrays, *numbers])
+    return out
 
 
-def queries(launch: Launch, given: Case, known: Gradients, bm: int, bn: int) -> Array:
+def queries(launch: Launch, arguments: Case, reference: Gradients, bm: int, bn: int) -> Array:
     """The gradient of q."""
-    kind = BF16 if given.k.dtype == dtype_of(BF16) else F16
-    found = np.full_like(given.q, np.nan)
-    module = attention_queries(bm, bn, given.q.shape[2], kind, causal=given.causal)
-    arrays = [given.q, given.k, given.v, given.g, given.padded(known.sums)]
-    arrays += [given.padded(known.delta), found]
-    numbers = [given.t, given.group, given.scale]
-    launch(module, (-(-given.t // bm), given.heads), [*arrays, *numbers])
-    return found
+    kind = BF16 if arguments.k.dtype == dtype_of(BF16) else F16
+    out = np.full_like(arguments.q, np.nan)
+    module = attention_queries(bm, bn, arguments.q.shape[2], kind, causal=arguments.causal)
+    arrays = [arguments.q, arguments.k, arguments.v, arguments.g, arguments.padded(reference.lse)]
+    arrays += [arguments.padded(reference.delta), out]
+    numbers = [arguments.t, arguments.group, arguments.scale]
+    launch(module, (-(-arguments.t // bm), arguments.heads), [*arrays, *numbers])
+    return out
 
 
 def fused(
-    launch: Launch, given: Case, known: Gradients, bm: int, bn: int
+    launch: Launch, arguments: Case, reference: Gradients, bm: int, bn: int
 ) -> tuple[Array, Array, Array]:
     """All three gradients: that of q as the kernel of keys adds it up, scaled."""
-    kind = BF16 if given.k.dtype == dtype_of(BF16) else F16
-    heads, t, d = given.q.shape
-    found = tuple(np.full_like(like, np.nan) for like in (given.k, given.v, given.q))
-    total = np.zeros(given.q.shape, np.float32)
-    module = attention_keys(bm, bn, d, kind, causal=given.causal, fused=True)
-    arrays = [given.q, given.k, given.v, given.g, given.padded(known.sums)]
-    arrays += [given.padded(known.delta), *found[:2], total]
-    launch(module, (-(-t // bn), len(given.k)), [*arrays, t, given.group, given.scale])
+    kind = BF16 if arguments.k.dtype == dtype_of(BF16) else F16
+    heads, t, d = arguments.q.shape
+    out = tuple(np.full_like(like, np.nan) for like in (arguments.k, arguments.v, arguments.q))
+    total = np.zeros(arguments.q.shape, np.float32)
+    module = attention_keys(bm, bn, d, kind, causal=arguments.causal, fused=True)
+    arrays = [arguments.q, arguments.k, arguments.v, arguments.g, arguments.padded(reference.lse)]
+    arrays += [arguments.padded(reference.delta), *out[:2], total]
+    launch(module, (-(-t // bn), len(arguments.k)), [*arrays, t, arguments.group, arguments.scale])
     module = attention_scaled(16, d, kind)
-    interpret(module, None, (-(-t // 16), heads), [total, found[2], t, given.scale])
-    return found[0], found[1], found[2]
+    interpret(module, None, (-(-t // 16), heads), [total, out[2], t, arguments.scale])
+    return out[0], out[1], out[2]
 
 
-def check(launch: Launch, given: Case, shapes: tuple[tuple[int, int], tuple[int, int]]) -> None:
+def check(launch: Launch, arguments: Case, shapes: tuple[tuple[int, int], tuple[int, int]]) -> None:
     """Both kernels against double precision."""
-    known = gradients(given)
-    of_k, of_v = keys(launch, given, known, *shapes[0])
-    of_q = queries(launch, given, known, *shapes[1])
-    near((of_k, of_v, of_q), given, known)
+    reference = gradients(arguments)
+    of_k, of_v = keys(launch, arguments, reference, *shapes[0])
+    of_q = queries(launch, arguments, reference, *shapes[1])
+    near((of_k, of_v, of_q), arguments, reference)
 
 
-def near(results: tuple[Array, Array, Array], given: Case, known: Gradients) -> None:
+def near(results: tuple[Array, Array, Array], arguments: Case, reference: Gradients) -> None:
     """The gradients of k, v and q against double precision."""
-    unit = 2.0**-8 if given.q.dtype != np.float16 else 2.0**-11
-    for found, expected in zip(results, (known.k, known.v, known.q), strict=True):
+    unit = 2.0**-8 if arguments.q.dtype != np.float16 else 2.0**-11
+    for result, expected in zip(results, (reference.k, reference.v, reference.q), strict=True):
         close = 8 * unit * max(1.0, float(np.abs(expected).max()))
-        np.testing.assert_allclose(found.astype(np.float64), expected, atol=close)
+        np.testing.assert_allclose(result.astype(np.float64), expected, atol=close)
 
 
 SHAPES = ((32, 64), (64, 32)), ((64, 32), (32, 64)), ((24, 64), (48, 32))
@@ -119,26 +121,26 @@ SHAPES = ((32, 64), (64, 32)), ((64, 32), (32, 64)), ((24, 64), (48, 32))
 
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("shapes", SHAPES, ids=str)
-@pytest.mark.parametrize("given", CASES, ids=str)
-def test_formulas(given: Case, shapes: Any) -> None:
-    check(by(""), given, shapes)
+@pytest.mark.parametrize("arguments", CASES, ids=str)
+def test_formulas(arguments: Case, shapes: Any) -> None:
+    check(by(""), arguments, shapes)
 
 
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("shape", ((32, 64), (64, 32), (24, 64)), ids=str)
-@pytest.mark.parametrize("given", CASES, ids=str)
-def test_formulas_of_all_gradients(given: Case, shape: tuple[int, int]) -> None:
-    known = gradients(given)
-    near(fused(by(""), given, known, *shape), given, known)
+@pytest.mark.parametrize("arguments", CASES, ids=str)
+def test_formulas_of_all_gradients(arguments: Case, shape: tuple[int, int]) -> None:
+    reference = gradients(arguments)
+    near(fused(by(""), arguments, reference, *shape), arguments, reference)
 
 
 def test_keys_that_are_not_there_have_no_weight() -> None:
     """Where all scores are low a score of 0 would have an infinite weight."""
     drawn = case(40, D, heads=1)
-    given = attrs.evolve(drawn, q=np.full_like(drawn.q, 8.0), k=np.full_like(drawn.k, -2.0))
-    known = gradients(given)
-    assert known.sums.max() < -128
-    near(fused(by(""), given, known, 32, 64), given, known)
+    inputs = attrs.evolve(drawn, q=np.full_like(drawn.q, 8.0), k=np.full_like(drawn.k, -2.0))
+    reference = gradients(inputs)
+    assert reference.lse.max() < -128
+    near(fused(by(""), inputs, reference, 32, 64), inputs, reference)
 
 
 def test_formulas_of_bf16() -> None:
@@ -147,27 +149,31 @@ def test_formulas_of_bf16() -> None:
 
 @pytest.mark.parametrize("kind", (np.float16, dtype_of(BF16)), ids=str)
 def test_what_goes_before(kind: Any) -> None:
-    """The forward kernel keeps the sums, another one makes those of rows, and zeros."""
-    given = case(77, D, causal=True, kind=kind)
-    known, element = gradients(given), F16 if kind is np.float16 else BF16
-    o, sums, delta = np.full_like(given.q, np.nan), given.padded(known.sums), given.padded(0.0)
-    sums[:, : given.t] = np.nan
-    arrays = [given.q, given.k, given.v, o]
+    """The forward kernel keeps the log-sum-exp, another one makes those of rows, and zeros."""
+    inputs = case(77, D, causal=True, kind=kind)
+    reference, element = gradients(inputs), F16 if kind is np.float16 else BF16
+    o, lse, delta = (
+        np.full_like(inputs.q, np.nan),
+        inputs.padded(reference.lse),
+        inputs.padded(0.0),
+    )
+    lse[:, : inputs.t] = np.nan
+    arrays = [inputs.q, inputs.k, inputs.v, o]
     module = attention(64, 32, D, element, causal=True, save_lse=True)
-    interpret(module, None, (2, 4), [*arrays, given.t, given.scale, sums])
-    np.testing.assert_allclose(sums[:, : given.t], known.sums, atol=1e-4)
+    interpret(module, None, (2, 4), [*arrays, inputs.t, inputs.scale, lse])
+    np.testing.assert_allclose(lse[:, : inputs.t], reference.lse, atol=1e-4)
     module, total = (
         attention_delta(16, D, element, fused=True),
         np.full(o.shape, np.nan, np.float32),
     )
-    interpret(module, None, (5, 4), [o, given.g, delta, total, given.t])
+    interpret(module, None, (5, 4), [o, inputs.g, delta, total, inputs.t])
     assert not total.any()
-    again = np.full_like(delta, np.nan)
-    interpret(attention_delta(16, D, element), None, (5, 4), [o, given.g, again, given.t])
-    np.testing.assert_array_equal(again, delta)
+    recomputed = np.full_like(delta, np.nan)
+    interpret(attention_delta(16, D, element), None, (5, 4), [o, inputs.g, recomputed, inputs.t])
+    np.testing.assert_array_equal(recomputed, delta)
     close = 0.1 if element is BF16 else 0.01
-    np.testing.assert_allclose(delta[:, : given.t], known.delta, atol=close)
-    assert np.isnan(sums[:, given.t :]).all() and np.isnan(delta[:, given.t :]).all()
+    np.testing.assert_allclose(delta[:, : inputs.t], reference.delta, atol=close)
+    assert np.isnan(lse[:, inputs.t :]).all() and np.isnan(delta[:, inputs.t :]).all()
 
 
 ROLES = (
@@ -178,17 +184,17 @@ ROLES = (
 
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("pipeline", ROLES)
-@pytest.mark.parametrize("given", CASES, ids=str)
-def test_roles_interpreted(given: Case, pipeline: str) -> None:
-    check(by(pipeline), given, ((32, 64), (64, 32)))
+@pytest.mark.parametrize("arguments", CASES, ids=str)
+def test_roles_interpreted(arguments: Case, pipeline: str) -> None:
+    check(by(pipeline), arguments, ((32, 64), (64, 32)))
 
 
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("pipeline", ROLES)
-@pytest.mark.parametrize("given", CASES, ids=str)
-def test_all_gradients_as_roles(given: Case, pipeline: str) -> None:
-    known = gradients(given)
-    near(fused(by(pipeline), given, known, 64, 64), given, known)
+@pytest.mark.parametrize("arguments", CASES, ids=str)
+def test_all_gradients_as_roles(arguments: Case, pipeline: str) -> None:
+    reference = gradients(arguments)
+    near(fused(by(pipeline), arguments, reference, 64, 64), arguments, reference)
 
 
 SMALL = case(72, D, heads=2, group=2), case(100, D, heads=1, causal=True)
@@ -196,9 +202,9 @@ SMALL = case(72, D, heads=2, group=2), case(100, D, heads=1, causal=True)
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
-@pytest.mark.parametrize("given", SMALL, ids=str)
-def test_roles_in_any_order(given: Case, seed: int) -> None:
-    check(machine("sm_90a", seed), given, ((32, 64), (64, 32)))
+@pytest.mark.parametrize("arguments", SMALL, ids=str)
+def test_roles_in_any_order(arguments: Case, seed: int) -> None:
+    check(machine("sm_90a", seed), arguments, ((32, 64), (64, 32)))
 
 
 WHOLE = (
@@ -210,25 +216,25 @@ WHOLE = (
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(2))
-@pytest.mark.parametrize(("given", "shape"), WHOLE, ids=str)
-def test_all_gradients_in_any_order(given: Case, shape: tuple[int, int], seed: int) -> None:
-    """By one warpgroup, by two that share the rows of products, and by two that share the columns
+@pytest.mark.parametrize(("arguments", "shape"), WHOLE, ids=str)
+def test_all_gradients_in_any_order(arguments: Case, shape: tuple[int, int], seed: int) -> None:
+    """By one warpgroup, by two that share the rows of matmuls, and by two that share the columns
     of those for queries."""
-    known = gradients(given)
-    near(fused(machine("sm_90a", seed), given, known, *shape), given, known)
+    reference = gradients(arguments)
+    near(fused(machine("sm_90a", seed), arguments, reference, *shape), arguments, reference)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("given", SMALL, ids=str)
-def test_by_mma(given: Case) -> None:
-    check(machine("sm_80", 0), given, ((32, 64), (64, 32)))
+@pytest.mark.parametrize("arguments", SMALL, ids=str)
+def test_by_mma(arguments: Case) -> None:
+    check(machine("sm_80", 0), arguments, ((32, 64), (64, 32)))
 
 
 @pytest.mark.slow
 def test_all_gradients_by_mma() -> None:
-    given = case(100, D, heads=1, causal=True)
-    known = gradients(given)
-    near(fused(machine("sm_80", 0), given, known, 32, 64), given, known)
+    inputs = case(100, D, heads=1, causal=True)
+    reference = gradients(inputs)
+    near(fused(machine("sm_80", 0), inputs, reference, 32, 64), inputs, reference)
 
 
 @pytest.mark.slow
@@ -238,10 +244,10 @@ def test_code(causal: bool, d: int) -> None:
     """Registers suffice, and the two results of keys pass through one buffer."""
     for module in (attention_keys(64, 128, d, BF16, causal=causal),
                    attention_queries(128, 64, d, BF16, causal=causal)):  # fmt: skip
-        made = compile_kernel(module, "sm_90a")
-        found = made.machine_code
-        assert (found.spills, found.stack, found.warnings) == (0, 0, ())
-        kernel = made.stages["barriers"].kernel(None)
+        result = compile_kernel(module, "sm_90a")
+        machine_code = result.machine_code
+        assert (machine_code.spills, machine_code.stack, machine_code.warnings) == (0, 0, ())
+        kernel = result.stages["barriers"].kernel(None)
         buffers = [op for op in kernel.ops if op.mnemonic == "gpu.shared_alloc"]
         assert len(buffers) == (7 if "keys" in kernel.name else 5)
 
@@ -250,19 +256,19 @@ def test_code(causal: bool, d: int) -> None:
 @pytest.mark.parametrize("d", (64, 128))
 @pytest.mark.parametrize("causal", (False, True))
 def test_code_of_all_gradients(causal: bool, d: int) -> None:
-    """Two warpgroups multiply, five times a round, and what queries get leaves by copies; the
-    buffer of the factor that they write is one for both loops."""
-    made = compile_kernel(attention_keys(64, 128, d, BF16, causal=causal, fused=True), "sm_90a")
-    found = made.machine_code
-    assert (found.spills, found.stack, found.warnings) == (0, 0, ())
-    assert "cp.reduce.async.bulk.tensor.4d.global.shared::cta.add" in made.ptx
-    math = made.stages["barriers"].functions["attention_keys.consumer"]
+    """Two warpgroups multiply, five times an iteration, and what queries get leaves by copies; the
+    buffer of the operand that they write is one for both loops."""
+    kernel = compile_kernel(attention_keys(64, 128, d, BF16, causal=causal, fused=True), "sm_90a")
+    machine_code = kernel.machine_code
+    assert (machine_code.spills, machine_code.stack, machine_code.warnings) == (0, 0, ())
+    assert "cp.reduce.async.bulk.tensor.4d.global.shared::cta.add" in kernel.ptx
+    math = kernel.stages["barriers"].functions["attention_keys.consumer"]
     assert math.attributes["num_warps"] == 8
     for block in math.blocks.values():
-        products = [op for op in block.ops if op.mnemonic == "gpu.wgmma"]
-        assert len(products) in (0, 5)
-        assert [op.trans_a for op in products] == [False] * 3 * bool(products) + (  # type: ignore[attr-defined]
-            [True, False] if products else []
+        wgmmas = [op for op in block.ops if op.mnemonic == "gpu.wgmma"]
+        assert len(wgmmas) in (0, 5)
+        assert [op.trans_a for op in wgmmas] == [False] * 3 * bool(wgmmas) + (  # type: ignore[attr-defined]
+            [True, False] if wgmmas else []
         )
     written = {op.a for op in math.ops if op.mnemonic == "gpu.wgmma" and op.trans_a}  # type: ignore[attr-defined]
     assert len(written) == 1

@@ -17,15 +17,15 @@ FRONT = "cse,licm,scalarize-pointer-steps,infer-descriptors"
 def plan(module: object, pipeline: str = f"{FRONT},warp-specialize") -> HostPlan:
     kernel = run(module, pipeline).module.kernel(None)  # type: ignore[arg-type]
     assert isinstance(kernel, Function)
-    found = HostPlan.of(kernel)
-    assert found is not None
-    return found
+    plan = HostPlan.of(kernel)
+    assert plan is not None
+    return plan
 
 
-def test_maps_of_a_product() -> None:
-    found = plan(matmul(64, 64, 32)).map_values((4096, 8192, 16384, 300, 304, 704))
-    assert found is not None
-    assert [(m.address, m.extents, m.strides, m.recipe.block) for m in found] == [
+def test_maps_of_a_matmul() -> None:
+    host_plan = plan(matmul(64, 64, 32)).map_values((4096, 8192, 16384, 300, 304, 704))
+    assert host_plan is not None
+    assert [(m.address, m.extents, m.strides, m.recipe.block) for m in host_plan] == [
         (4096, (300, 704), (1408,), (64, 32)),
         (8192, (704, 304), (608,), (32, 64)),
         (16384, (300, 304), (608,), (64, 64)),
@@ -33,10 +33,10 @@ def test_maps_of_a_product() -> None:
 
 
 def test_maps_of_attention() -> None:
-    found = plan(attention(64, 32, 64)).map_values((16, 32, 48, 64, 77, 0))
-    assert found is not None
-    assert found[1].extents[1:] == (77, (1 << 31) - (1 << 12))
-    assert found[1].strides == (77 * 64 * 2, 128)
+    values = plan(attention(64, 32, 64)).map_values((16, 32, 48, 64, 77, 0))
+    assert values is not None
+    assert values[1].extents[1:] == (77, (1 << 31) - (1 << 12))
+    assert values[1].strides == (77 * 64 * 2, 128)
 
 
 @pytest.mark.parametrize(
@@ -89,18 +89,18 @@ def test_kernels_without_maps_have_a_plan_where_threads_stand_in_for_them() -> N
     kernel = matmul(64, 64, 32).kernel(None)
     assert HostPlan.of(kernel) is None
     attributes = {**kernel.attributes, NON_TMA_ALIGNMENTS: (2, 2, 2, 0, 0, 0)}
-    found = HostPlan.of(kernel.evolve(attributes=attributes))
-    assert found is not None and found.maps == () and found.map_values((0,) * 6) == ()
+    plan = HostPlan.of(kernel.evolve(attributes=attributes))
+    assert plan is not None and plan.maps == () and plan.map_values((0,) * 6) == ()
 
 
 def test_instances_are_counted_by_the_last_arguments() -> None:
-    found = plan(matmul(64, 64, 32), f"{FRONT},persist,warp-specialize")
-    assert found.persistent and found.arguments == 9
+    host_plan = plan(matmul(64, 64, 32), f"{FRONT},persist,warp-specialize")
+    assert host_plan.persistent and host_plan.arguments == 9
 
 
 def test_plans_are_texts() -> None:
-    found = plan(matmul(64, 64, 32))
-    assert HostPlan.from_text(found.to_text()) == found
+    host_plan = plan(matmul(64, 64, 32))
+    assert HostPlan.from_text(host_plan.to_text()) == host_plan
 
 
 @pytest.mark.parametrize(
@@ -122,14 +122,14 @@ def test_texts_that_are_no_plans(old: str, new: str) -> None:
 
 
 def test_compiled_kernels_keep_the_one_without_maps() -> None:
-    made = compile_(matmul(64, 64, 32), "sm_90a")
-    read = loads(dumps(made, ()))
-    assert made.host is not None and read.host == made.host
+    compiled = compile_(matmul(64, 64, 32), "sm_90a")
+    read = loads(dumps(compiled, ()))
+    assert compiled.host is not None and read.host == compiled.host
     assert read.fallback is not None and read.fallback.host is None
 
 
 def test_programs_of_tensor_maps_have_no_other_kernel() -> None:
     module = run(matmul(64, 64, 32), f"{FRONT},warp-specialize").module
-    made = compile_(module, "sm_90a")
-    assert made.host is not None and made.fallback is None
-    assert loads(dumps(made, ())).fallback is None
+    compiled = compile_(module, "sm_90a")
+    assert compiled.host is not None and compiled.fallback is None
+    assert loads(dumps(compiled, ())).fallback is None

@@ -1,4 +1,4 @@
-"""Products whose blocks of tensors the blocks of a cluster load for each other."""
+"""Matmuls whose blocks of tensors the blocks of a cluster load for each other."""
 
 from __future__ import annotations
 
@@ -29,47 +29,47 @@ from tileir.textual import parse, print_module
 
 SHAPES = ((130, 136, 72), (64, 64, 40), (200, 64, 8), (72, 200, 0))
 """Numbers of tiles that are not a multiple of a cluster's blocks, one of them fewer, and steps from
-none to several rounds of the slots."""
+none to several iterations of the stages."""
 
 
-def launched(module: Module, shape: Any, given: list[Any], **options: Any) -> None:
-    SimtExecutor().launch(module, None, tiles(module, shape), given, target="sm_90a", **options)
+def launched(module: Module, shape: Any, arguments: list[Any], **options: Any) -> None:
+    SimtExecutor().launch(module, None, tiles(module, shape), arguments, target="sm_90a", **options)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("ranks", [2, 4, 8])
 @pytest.mark.parametrize("name", KINDS)
-def test_products(name: str, ranks: int) -> None:
+def test_matmuls(name: str, ranks: int) -> None:
     module = KINDS[name][0]
     index = (list(KINDS).index(name) + ranks // 2) % 4
     shape = (*SHAPES[index][:2], -(-SHAPES[index][2] // 16) * 16)
-    given, found, wanted = arguments(name, shape)
-    launched(module, shape, given, multicast=ranks, seed=index, blocks=1 + index % 2)
-    assert np.array_equal(found.astype(np.float64), wanted)
+    inputs, actual, expected = arguments(name, shape)
+    launched(module, shape, inputs, multicast=ranks, seed=index, blocks=1 + index % 2)
+    assert np.array_equal(actual.astype(np.float64), expected)
 
 
 def test_two_blocks_load_for_each_other() -> None:
-    """The smallest of `test_products`."""
-    given, found, wanted = arguments("f16", (72, 64, 40))
-    launched(KINDS["f16"][0], (72, 64, 40), given, multicast=2)
-    assert np.array_equal(found.astype(np.float64), wanted)
+    """The smallest of `test_matmuls`."""
+    inputs, actual, expected = arguments("f16", (72, 64, 40))
+    launched(KINDS["f16"][0], (72, 64, 40), inputs, multicast=2)
+    assert np.array_equal(actual.astype(np.float64), expected)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("ranks", [2, 4])
-def test_in_turns(ranks: int) -> None:
+def test_alternating_instances(ranks: int) -> None:
     shape = (130, 200, 72)
     for seed in range(2):
-        given, found, wanted = arguments("f16", shape)
+        inputs, actual, expected = arguments("f16", shape)
         launched(
-            KINDS["f16"][0], shape, given, multicast=ranks, pingpong=True, num_stages=2, seed=seed
+            KINDS["f16"][0], shape, inputs, multicast=ranks, pingpong=True, num_stages=2, seed=seed
         )
-        assert np.array_equal(found.astype(np.float64), wanted), seed
+        assert np.array_equal(actual.astype(np.float64), expected), seed
 
 
 @pytest.mark.slow
 def test_tiles_in_rows() -> None:
-    """Neighbours share the first factor; where a row of tiles ends, neither."""
+    """Neighbours share operand A; where a row of tiles ends, neither."""
     text = ROWS.replace("i32 %across) {", "i32 %across) {multicast = 2} {")
     module = parse(text)
     assert compiled(module).ptx.count(".multicast::cluster") == 2
@@ -78,8 +78,8 @@ def test_tiles_in_rows() -> None:
     x, y = (rng.integers(-3, 4, s).astype(np.float16) for s in ((m, k), (k, n)))
     for seed in range(4):
         z = np.zeros((m, n), np.float32)
-        given = [x.reshape(-1), y.reshape(-1), z.reshape(-1), m, n, k, 3]
-        SimtExecutor().launch(module, None, 9, given, target="sm_90a", seed=seed, blocks=1)
+        arguments = [x.reshape(-1), y.reshape(-1), z.reshape(-1), m, n, k, 3]
+        SimtExecutor().launch(module, None, 9, arguments, target="sm_90a", seed=seed, blocks=1)
         assert np.array_equal(z, x.astype(np.float32) @ y.astype(np.float32))
 
 
@@ -121,13 +121,15 @@ def compiled(module: Module, **options: Any) -> Any:
 @pytest.mark.parametrize("name", KINDS)
 def test_code(name: str) -> None:
     for ranks in (2, 4):
-        made = compiled(KINDS[name][0], multicast=ranks)
-        found = made.machine_code
-        assert (found.spills, found.stack, found.warnings) == (0, 0, ())
-        assert made.metadata.cluster == (ranks, 1, 1)
-        assert ".multicast::cluster" in made.ptx
-        assert "mbarrier.arrive.release.cluster" not in made.ptx  # it would wait for global memory
-        assert ".acquire.cluster" not in made.ptx
+        kernel = compiled(KINDS[name][0], multicast=ranks)
+        machine_code = kernel.machine_code
+        assert (machine_code.spills, machine_code.stack, machine_code.warnings) == (0, 0, ())
+        assert kernel.metadata.cluster == (ranks, 1, 1)
+        assert ".multicast::cluster" in kernel.ptx
+        assert (
+            "mbarrier.arrive.release.cluster" not in kernel.ptx
+        )  # it would wait for global memory
+        assert ".acquire.cluster" not in kernel.ptx
 
 
 @for_each(("extents", "ranks", "share"), [
@@ -158,28 +160,28 @@ def test_results_are_those_of_one_block_alone() -> None:
 
 @pytest.mark.slow
 def test_rows_that_no_tensor_map_has() -> None:
-    """A factor that threads load is not shared; the other is."""
+    """An operand that threads load is not shared; the other is."""
     for shape in ((130, 136, 77), (130, 77, 72)):
-        given, found, wanted = arguments("f16", shape)
-        launched(KINDS["f16"][0], shape, given, multicast=2)
-        assert np.array_equal(found.astype(np.float64), wanted), shape
+        inputs, actual, expected = arguments("f16", shape)
+        launched(KINDS["f16"][0], shape, inputs, multicast=2)
+        assert np.array_equal(actual.astype(np.float64), expected), shape
 
 
 def test_what_is_launched() -> None:
-    made = compiled(KINDS["f16"][0], multicast=4)
-    plan = made.host
+    kernel = compiled(KINDS["f16"][0], multicast=4)
+    plan = kernel.host
     assert isinstance(plan, HostPlan) and plan.persistent == 4
     numbers = [1 << 20, 1 << 21, 1 << 22, 640, 640, 640]
-    found = [plan_launch(plan, (count, 1, 1), numbers, 33) for count in (1, 9, 1000)]
-    assert [x.grid for x in found if x is not None] == [(1, 1, 1), (3, 1, 1), (33, 1, 1)]
-    assert made.metadata.blocks((33, 1, 1)) == (132, 1, 1)
-    assert made.fallback is not None and made.fallback.metadata.cluster == (1, 1, 1)
+    results = [plan_launch(plan, (count, 1, 1), numbers, 33) for count in (1, 9, 1000)]
+    assert [x.grid for x in results if x is not None] == [(1, 1, 1), (3, 1, 1), (33, 1, 1)]
+    assert kernel.metadata.blocks((33, 1, 1)) == (132, 1, 1)
+    assert kernel.fallback is not None and kernel.fallback.metadata.cluster == (1, 1, 1)
 
 
 class Machine:
     """As much of a driver as it takes to find out how many clusters there are at once."""
 
-    asked: tuple[int, ...] = ()
+    queries: tuple[int, ...] = ()
 
     def multiprocessors(self) -> int:
         return 132
@@ -194,23 +196,23 @@ class Machine:
         assert function == "matmul" and size > 0
 
     def clusters(self, function: str, size: int, threads: int, shared: int) -> int:
-        self.asked = (size, threads, shared)
+        self.queries = (size, threads, shared)
         return 31
 
 
 def test_clusters_at_once() -> None:
-    made, cuda = compiled(KINDS["f16"][0], multicast=4), Machine()
-    assert LoadedKernel(made).blocks(cuda) == 31  # type: ignore[arg-type]
-    assert cuda.asked == (4, made.plan.threads, made.plan.shared)
+    kernel, cuda = compiled(KINDS["f16"][0], multicast=4), Machine()
+    assert LoadedKernel(kernel).blocks(cuda) == 31  # type: ignore[arg-type]
+    assert cuda.queries == (4, kernel.plan.threads, kernel.plan.shared)
     alone: Any = Machine()
-    assert LoadedKernel(compiled(KINDS["f16"][0])).blocks(alone) == 132 and not alone.asked
+    assert LoadedKernel(compiled(KINDS["f16"][0])).blocks(alone) == 132 and not alone.queries
 
 
 def test_the_attribute_of_a_kernel() -> None:
     module = KINDS["f16"][0]
     kernel = module.kernel(None)
-    asked = kernel.evolve(attributes={**kernel.attributes, "multicast": 2})
-    module = module.with_functions({kernel.name: asked})
+    with_attribute = kernel.evolve(attributes={**kernel.attributes, "multicast": 2})
+    module = module.with_functions({kernel.name: with_attribute})
     assert compiled(module).metadata.cluster == (2, 1, 1)
     assert compiled(module, multicast=1).metadata.cluster == (1, 1, 1)
 
@@ -233,11 +235,11 @@ def causal() -> Module:
 )  # fmt: skip
 def test_what_is_not_shared(module: Module, options: dict[str, Any], why: str) -> None:
     """It is compiled as if it had not been requested, and says so."""
-    made = compiled(module, **options)
-    (note,) = (note for note in made.notes if note.code == "TIR0655")
+    kernel = compiled(module, **options)
+    (note,) = (note for note in kernel.notes if note.code == "TIR0655")
     assert note.message == f"no multicast: {why}"
     plain = compiled(module, **{**options, "multicast": 1})
-    assert made.ptx == plain.ptx
+    assert kernel.ptx == plain.ptx
 
 
 # Protocols ----------------------------------------------------------------------------------------
@@ -256,10 +258,10 @@ def by_threads(text: str, seed: int, shape: tuple[int, int, int] = (136, 136, 20
     x, y = (rng.integers(-3, 4, s).astype(np.float16) for s in ((m, k), (k, n)))
     z = np.full((m, n), np.nan, np.float16)
     count = -(-m // 64) * -(-n // 64)
-    given = [x.reshape(-1), y.reshape(-1), z.reshape(-1), m, n, k, count, 1, 1]
-    simt.run(done.stages["barriers"], done.kernel, (2, 1, 1), given, target("sm_90a"),
+    arguments = [x.reshape(-1), y.reshape(-1), z.reshape(-1), m, n, k, count, 1, 1]
+    simt.run(done.stages["barriers"], done.kernel, (2, 1, 1), arguments, target("sm_90a"),
              done.memory, done.num_warps, seed=seed)  # fmt: skip
-    assert np.array_equal(z.astype(np.float32), x.astype(np.float32) @ y.astype(np.float32)), "sums"
+    assert np.array_equal(z.astype(np.float32), x.astype(np.float32) @ y.astype(np.float32)), "dot"
 
 
 @pytest.mark.slow
@@ -269,7 +271,7 @@ def test_the_kernel_whose_parts_are_left_out() -> None:
 
 
 LEFT_OUT = {
-    "one block's slots are given back": ("{cluster = true}", "", "deadlock"),
+    "one block's stages are released": ("{cluster = true}", "", "deadlock"),
     "arrivals of one block": (
         "arrivals = 8", "arrivals = 4", "arrive|copy|nothing orders|deadlock"),
     "barriers have not begun": (
@@ -277,7 +279,7 @@ LEFT_OUT = {
         "no barrier|that .* begins"),
     "blocks end early": (ENDING, "  gpu.join\n", "at its end|ends, and"),
     "a block's share alone": (
-        "body.multicast, body.alone", "body.multicast, body.multicast", "sums"),
+        "body.multicast, body.alone", "body.multicast, body.multicast", "dot"),
     "more bytes than come": ("bytes = 8192", "bytes = 12288", "deadlock"),
     "fewer bytes than come": ("bytes = 8192", "bytes = 6144", "race|deadlock|no thread wrote"),
 }  # fmt: skip
@@ -332,5 +334,5 @@ def test_what_the_interpreter_reports(line: str, instead: str, code: str) -> Non
     with pytest.raises(InterpretError, match=code):
         for seed in range(8):
             z = np.zeros((64, 64), np.float16)
-            given = [x, np.zeros((136, 64), np.float16), z, 64, 64, 136, 1, 1, 1]
-            interpret(parse(TEXT.replace(line, instead)), None, 1, given, seed=seed)
+            arguments = [x, np.zeros((136, 64), np.float16), z, 64, 64, 136, 1, 1, 1]
+            interpret(parse(TEXT.replace(line, instead)), None, 1, arguments, seed=seed)

@@ -16,17 +16,17 @@ from tileir.testing.kernels import matmul
 from tileir.textual import print_module
 
 
-def made(attributes: dict[str, Any], **options: Any) -> LoweredKernel:
-    """A product whose kernel has `attributes`, compiled with `options`."""
+def lowered_matmul(attributes: dict[str, Any], **options: Any) -> LoweredKernel:
+    """A matmul whose kernel has `attributes`, compiled with `options`."""
     module = matmul(64, 32, 32)
     kernel = module.functions["matmul"]
     kernel = kernel.evolve(attributes={**kernel.attributes, **attributes})
     return run_pipeline(Module({"matmul": kernel}), target("sm_90a"), Options(**options), None)
 
 
-def shape(found: LoweredKernel) -> tuple[int, int, bool]:
+def shape(lowered: LoweredKernel) -> tuple[int, int, bool]:
     """How many roles, blocks of a cluster, and whether a block works for many instances."""
-    kernel = found.stages["barriers"].functions["matmul"]
+    kernel = lowered.stages["barriers"].functions["matmul"]
     attributes = kernel.attributes
     roles = sum(isinstance(op, Role) for op in kernel.ops)
     return roles, int(attributes.get("cluster", 1)), persistent_instances(kernel) > 0  # type: ignore[arg-type]
@@ -34,7 +34,7 @@ def shape(found: LoweredKernel) -> tuple[int, int, bool]:
 
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize(
-    ("attributes", "options", "wanted"),
+    ("attributes", "options", "expected"),
     [
         ({}, {}, (2, 1, True)),
         ({"warp_specialize": False}, {}, (0, 1, False)),
@@ -55,15 +55,15 @@ def shape(found: LoweredKernel) -> tuple[int, int, bool]:
     ids=str,
 )
 def test_options_win_over_attributes(
-    attributes: dict[str, Any], options: dict[str, Any], wanted: tuple[int, int, bool]
+    attributes: dict[str, Any], options: dict[str, Any], expected: tuple[int, int, bool]
 ) -> None:
-    assert shape(made(attributes, **options)) == wanted
+    assert shape(lowered_matmul(attributes, **options)) == expected
 
 
 def test_blocks_that_share_the_depth_load_for_themselves() -> None:
     """Nothing else becomes of it, and one remark says why."""
-    alone, both = made({}, split_k=2), made({}, split_k=2, multicast=2)
-    texts = [print_module(found.stages["barriers"]) for found in (alone, both)]
+    alone, both = lowered_matmul({}, split_k=2), lowered_matmul({}, split_k=2, multicast=2)
+    texts = [print_module(result.stages["barriers"]) for result in (alone, both)]
     assert texts[0] == texts[1]
     more = [note.message for note in both.notes if note not in alone.notes]
     assert more == ["no multicast: split-K is on"]

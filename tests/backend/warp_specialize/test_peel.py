@@ -1,4 +1,5 @@
-"""Which loops of products have their first round written before them: how long a round may be."""
+"""Which loops of matmuls have their first iteration written before them: how long an iteration may
+be."""
 
 from __future__ import annotations
 
@@ -7,7 +8,7 @@ import pytest
 from tileir.passmanager import run
 from tileir.textual import parse
 
-ROUND = """tir 1.0
+LOOP = """tir 1.0
 stage "warp_specialized"
 
 define private void @math(f16 addrspace(3)* %a, f16 addrspace(3)* %b, f32*<64, 8> %p) {{
@@ -32,9 +33,9 @@ done:
 
 
 @pytest.mark.parametrize(("ops", "peeled"), [(48, True), (49, False)])
-def test_a_round_of_48_ops_at_most_is_written_twice(ops: int, peeled: bool) -> None:
+def test_an_iteration_of_48_ops_at_most_is_peeled(ops: int, peeled: bool) -> None:
     others = "\n  ".join(f"%v{i} = add i32 %i, {i}" for i in range(ops - 6))
-    module = parse(ROUND.format(others=others))
+    module = parse(LOOP.format(others=others))
     blocks = module.functions["math"].blocks
     assert len(blocks["loop"].ops) + len(blocks["body"].ops) == ops
     assert (

@@ -29,13 +29,15 @@ def done() -> Any:
 def _run(done: Any, seed: int, module: Any = None) -> None:
     random = np.random.default_rng(0)
     q, k, v = (random.standard_normal((2, T, D)).astype(np.float16) for _ in range(3))
-    found, machine = np.full_like(q, np.nan), target("sm_90a")
-    given = [q, k, v, found, T, 0.5, 2, 2, 1]
-    made = module or done.stages["barriers"]
-    simt.run(made, done.kernel, (2, 1, 1), given, machine, done.memory, done.num_warps, seed=seed)
+    actual, machine = np.full_like(q, np.nan), target("sm_90a")
+    arguments = [q, k, v, actual, T, 0.5, 2, 2, 1]
+    stage = module or done.stages["barriers"]
+    simt.run(
+        stage, done.kernel, (2, 1, 1), arguments, machine, done.memory, done.num_warps, seed=seed
+    )
     scores = np.exp(0.5 * log(2) * (q.astype(float) @ k.astype(float).transpose(0, 2, 1)))
     expected = scores / scores.sum(-1, keepdims=True) @ v.astype(float)
-    np.testing.assert_allclose(found, expected, rtol=5e-3, atol=5e-3)
+    np.testing.assert_allclose(actual, expected, rtol=5e-3, atol=5e-3)
 
 
 @pytest.mark.slow
@@ -57,7 +59,7 @@ def test_no_wait_is_too_few(done: Any) -> None:
 
 
 def test_a_copy_of_another_warpgroup_is_a_race(done: Any) -> None:
-    """Threads that copy what others wrote have to meet those."""
+    """Threads that copy what others wrote have to synchronize with those."""
     module = done.stages["barriers"]
     role = module.functions["attention.consumer"]
     blocks = {

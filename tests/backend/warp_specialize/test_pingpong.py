@@ -1,4 +1,4 @@
-"""Instances taken in turns: right in any order, refused where two warpgroups cannot."""
+"""Instances taken alternately: right in any order, refused where two warpgroups cannot."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def starts(module: Module) -> list[tuple[str, int, int]]:
 @pytest.mark.slow
 @pytest.mark.parametrize("blocks", (1, 2, 3))
 @pytest.mark.parametrize("result", (F16, F32), ids=str)
-def test_a_product_in_any_order(blocks: int, result: object) -> None:
+def test_a_matmul_in_any_order(blocks: int, result: object) -> None:
     module = matmul(64, 32, 32, F16, result=result)
     m, n, k = 136, 104, 72
     random = np.random.default_rng(blocks)
@@ -51,7 +51,7 @@ def test_a_product_in_any_order(blocks: int, result: object) -> None:
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("k", (0, 8))
 def test_instances_of_few_steps(k: int) -> None:
-    """Where a turn reads no slot or one, the next begins all the same."""
+    """Where an instance reads no stage or one, the next begins all the same."""
     a, b = np.ones((200, k), np.float16), np.ones((k, 40), np.float16)
     c = np.full((200, 40), np.nan, np.float16)
     SimtExecutor().launch(
@@ -77,12 +77,12 @@ def test_attention_in_any_order() -> None:
 
 
 def test_roles_that_are_started() -> None:
-    made = run(matmul(64, 32, 32), f"{PERSISTENT},pingpong").module
-    assert starts(made) == [
+    transformed = run(matmul(64, 32, 32), f"{PERSISTENT},pingpong").module
+    assert starts(transformed) == [
         ("matmul.producer", 4, 4), ("matmul.consumer.0", 0, 4), ("matmul.consumer.1", 8, 4)
     ]  # fmt: skip
-    assert made.kernel(None).attributes["num_warps"] == 12
-    assert "matmul.consumer" not in made.functions
+    assert transformed.kernel(None).attributes["num_warps"] == 12
+    assert "matmul.consumer" not in transformed.functions
 
 
 @pytest.mark.parametrize("non_tma_alignments", [(), (2, 2, 0, 0, 0, 0)])
@@ -109,7 +109,7 @@ def test_registers_are_shared_out(non_tma_alignments: tuple[int, ...]) -> None:
         ),
     ),
 )
-def test_where_there_are_no_turns(pipeline: str, why: str | None) -> None:
+def test_where_there_is_no_pingpong(pipeline: str, why: str | None) -> None:
     before = run(matmul(128, 32, 32), pipeline).module
     after = run(before, "pingpong")
     assert after.module is before
@@ -117,22 +117,24 @@ def test_where_there_are_no_turns(pipeline: str, why: str | None) -> None:
 
 
 @pytest.mark.parametrize("tile", [(64, 256, 64), (64, 128, 64), (128, 128, 64)], ids=str)
-def test_slots_leave_room_for_both_results(tile: tuple[int, int, int]) -> None:
+def test_stages_leave_shared_memory_for_both_results(tile: tuple[int, int, int]) -> None:
     """As many as fit with the buffers of two results."""
-    room = 227 << 10
-    wanted = WarpSpecializeOptions(0, 4, room, persistent=True, pingpong=True)
-    kernel = warp_specialize(matmul(*tile, result=F16), "matmul", wanted).module.functions["matmul"]
+    shared_bytes = 227 << 10
+    expected = WarpSpecializeOptions(0, 4, shared_bytes, persistent=True, pingpong=True)
+    kernel = warp_specialize(matmul(*tile, result=F16), "matmul", expected).module.functions[
+        "matmul"
+    ]
     buffers = [op for op in kernel.ops if isinstance(op, SharedAlloc)]
-    taken = sum(op.shape[0] * SharedTile.of(op).bytes for op in buffers)
-    slot = 2 * tile[2] * (tile[0] + tile[1])
-    assert taken <= room < taken + slot + 1024
+    size = sum(op.shape[0] * SharedTile.of(op).bytes for op in buffers)
+    stage_bytes = 2 * tile[2] * (tile[0] + tile[1])
+    assert size <= shared_bytes < size + stage_bytes + 1024
 
 
-def test_code_has_no_spills_and_room_for_both_results() -> None:
-    made = compile_kernel(matmul(128, 128, 64, result=F16), "sm_90a", {"pingpong": True})
-    assert (made.machine_code.spills, made.machine_code.warnings) == (0, ())
-    assert made.metadata.num_warps == 12
-    assert made.metadata.shared <= 227 * 1024
+def test_code_has_no_spills_and_registers_for_both_accumulators() -> None:
+    kernel = compile_kernel(matmul(128, 128, 64, result=F16), "sm_90a", {"pingpong": True})
+    assert (kernel.machine_code.spills, kernel.machine_code.warnings) == (0, ())
+    assert kernel.metadata.num_warps == 12
+    assert kernel.metadata.shared <= 227 * 1024
 
 
 @pytest.mark.slow

@@ -26,7 +26,7 @@ COPY = "gpu.tma_store %d, %r, 0, 0, 0"
 
 
 def product(number: int, pending: int = 0) -> list[str]:
-    """What begins a product that reads %h, and waits for it."""
+    """What begins a matmul that reads %h, and waits for it."""
     return [
         f"%a{number} = gpu.wgmma f32<64, 64> %h, 0, %k, 0, 0.0",
         f"%b{number} = gpu.wgmma_wait f32<64, 64> %a{number}"
@@ -35,7 +35,7 @@ def product(number: int, pending: int = 0) -> list[str]:
 
 
 def looped(*body: str) -> Function:
-    """A role that does this in every round."""
+    """A role that does this in every iteration."""
     lines = "".join(f"  {line}\n" for line in body)
     text = f"{HEAD}entry:\n  br loop\nloop:\n{lines}  cond_br %more, loop, done\ndone:\n  ret\n}}\n"
     return parse(text).functions["math"]
@@ -63,7 +63,7 @@ def test_barriers_of_another_buffer_serve() -> None:
     assert kept(*WRITTEN, *product(0), BARRIER, BARRIER) in ([0, 1], [1, 2], [1, 3])
 
 
-def test_a_product_under_way_is_not_met() -> None:
+def test_a_dot_in_flight_needs_no_barrier() -> None:
     """Its wait comes after the other buffer's barriers, or leaves it under way."""
     begun, waited = product(0)
     assert kept(*WRITTEN, begun, *ADDED, waited) == [0, 1, 2, 3]
@@ -73,7 +73,7 @@ def test_a_product_under_way_is_not_met() -> None:
     assert kept(*WRITTEN, *later, product(0, 1)[1], *ADDED, last) == [1, 2, 3]
 
 
-def test_many_products_under_way() -> None:
+def test_many_dots_in_flight() -> None:
     many = [f"%m{i} = gpu.wgmma f32<64, 64> %k, 0, %k, 0, 0.0" for i in range(20)]
     begun, waited = product(0)
     assert kept(*WRITTEN, begun, *many, waited, *ADDED) == [1, 2, 3]
@@ -102,24 +102,25 @@ def test_roles_without_buffers_stay() -> None:
 
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize(("d", "bm", "count"), ((128, 64, 3), (64, 128, 4)))
-def test_rounds_of_the_gradient(d: int, bm: int, count: int) -> None:
-    """Where each warpgroup adds rows of its own they meet among themselves, and once more."""
-    made = compile_kernel(attention_keys(bm, 128, d, BF16, fused=True), "sm_90a")
-    math = made.stages["barriers"].functions["attention_keys.consumer"]
-    found = [
+def test_iterations_of_the_gradient(d: int, bm: int, count: int) -> None:
+    """Where each warpgroup adds rows of its own they synchronize among themselves, and once
+    more."""
+    kernel = compile_kernel(attention_keys(bm, 128, d, BF16, fused=True), "sm_90a")
+    math = kernel.stages["barriers"].functions["attention_keys.consumer"]
+    counts = [
         sum(op.mnemonic == BARRIER for op in block.ops)
         for block in math.blocks.values()
         if sum(op.mnemonic == "gpu.wgmma" for op in block.ops) == 5
     ]
-    assert found == [count, count]
+    assert counts == [count, count]
 
 
 @pytest.mark.slow
 def test_needed_ones_are_missed(monkeypatch: pytest.MonkeyPatch) -> None:
     """The machine of threads finds it where one is left out that is needed."""
     monkeypatch.setattr(redundant_barriers._BarrierState, "hazard", lambda *_: False)
-    given = case(140, 128, heads=1)
+    inputs = case(140, 128, heads=1)
     with pytest.raises(Exception, match="race"):
-        fused(machine("sm_90a", 0), given, gradients(given), 64, 128)
+        fused(machine("sm_90a", 0), inputs, gradients(inputs), 64, 128)
     monkeypatch.undo()
-    near(fused(machine("sm_90a", 0), given, gradients(given), 64, 128), given, gradients(given))
+    near(fused(machine("sm_90a", 0), inputs, gradients(inputs), 64, 128), inputs, gradients(inputs))

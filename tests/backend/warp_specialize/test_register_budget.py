@@ -29,10 +29,10 @@ THREE = Filter(3, 3, 1, (1, 1))
     ids=["plain", "activated", "scaled", "large", "three", "gathered"],
 )
 @pytest.mark.skipif(ptxas() is None, reason="only ptxas knows setmaxnreg")
-def test_small_sums_need_no_other_registers(module: Module, asks: bool) -> None:
-    made = compile_(module, "sm_90a")
-    assert ("setmaxnreg" in made.ptx) == asks
-    assert ".minnctapersm 1" in made.ptx
-    found = made.machine_code
-    assert (found.spills, found.warnings) == (0, ())
-    assert found.registers <= 168
+def test_small_accumulators_need_no_other_registers(module: Module, asks: bool) -> None:
+    compiled = compile_(module, "sm_90a")
+    assert ("setmaxnreg" in compiled.ptx) == asks
+    assert ".minnctapersm 1" in compiled.ptx
+    machine_code = compiled.machine_code
+    assert (machine_code.spills, machine_code.warnings) == (0, ())
+    assert machine_code.registers <= 168

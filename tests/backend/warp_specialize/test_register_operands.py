@@ -1,4 +1,4 @@
-"""First factors that registers make: what becomes of what is loaded."""
+"""Operand A that registers make: what becomes of what is loaded."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ entry:
   %triple = fmul f16<64, 16> %x, 3.0
   %sum = fadd f16<64, 16> %double, %triple
   %root = sqrt f16<64, 16> %sum
-  %factor = fadd f16<64, 16> %sum, %root
-  %c = dot f32<64, 8> %factor, %y, 0.0
+  %scaled = fadd f16<64, 16> %sum, %root
+  %c = dot f32<64, 8> %scaled, %y, 0.0
   %wide = fpext f32<64, 16> %root
   store %r, %wide
   store %z, %c
@@ -24,10 +24,10 @@ entry:
 """
 
 
-def test_ways_that_meet_have_one_end() -> None:
+def test_chains_of_uses_that_join_have_one_end() -> None:
     """What registers make in several ways of a load is looked at once: all of it takes as long as
     there are ops."""
     function = parse(TEXT).functions["f"]
     named = {v.name: v for op in function.ops for v in op.results}
-    found = [(op.mnemonic, value) for op, value in other_uses(function, named["x"])]
-    assert sorted(found, key=str) == [("dot", named["factor"]), ("store", named["wide"])]
+    ends = [(op.mnemonic, value) for op, value in other_uses(function, named["x"])]
+    assert sorted(ends, key=str) == [("dot", named["scaled"]), ("store", named["wide"])]

@@ -18,7 +18,7 @@ FRONT = "cse,licm,scalarize-pointer-steps,infer-descriptors"
 
 
 def batched_matmul() -> Any:
-    """The products of batches of A and B, whose batches are `a_b` and `b_b` elements apart."""
+    """The matmuls of batches of A and B, whose batches are `a_b` and `b_b` elements apart."""
     b = Builder()
     kinds = {name: arg(pointer(F16), aligned=16) for name in "ab"}
     numbers = {name: arg(I32, multiple_of=16) for name in ("k", "a_b", "b_b")}
@@ -42,8 +42,8 @@ def arguments(shared: str) -> tuple[list[Any], Any]:
     b = random.integers(-3, 4, (1 if "b" in shared else BATCHES, k, SIZE)).astype(np.float16)
     steps = (0 if name in shared else SIZE * k for name in "ab")
     c = np.full((BATCHES, SIZE, SIZE), np.nan, np.float32)
-    wanted = np.broadcast_to(a.astype(np.float32) @ b.astype(np.float32), c.shape)
-    return [a, b, c, k, *steps], wanted
+    expected = np.broadcast_to(a.astype(np.float32) @ b.astype(np.float32), c.shape)
+    return [a, b, c, k, *steps], expected
 
 
 @pytest.mark.parametrize("shared", ["", "a", "b", "ab"])
@@ -55,9 +55,9 @@ def test_every_batch_reads_what_is_shared(shared: str) -> None:
         (tileir.interpret, described, {}),
         (SimtExecutor().launch, module, {"target": "sm_90a", "warp_specialize": True}),
     ):
-        given, wanted = arguments(shared)
-        launch(changed, "k", (1, 1, BATCHES), given, **options)
-        np.testing.assert_array_equal(given[2], wanted)
+        inputs, expected = arguments(shared)
+        launch(changed, "k", (1, 1, BATCHES), inputs, **options)
+        np.testing.assert_array_equal(inputs[2], expected)
 
 
 @pytest.mark.parametrize(("step", "stride"), [(0, 16), (4096, 8192)])

@@ -44,9 +44,9 @@ def two_matmuls(*, added: bool = False) -> Any:
 def results(launch: Any, module: Any, k: int, **options: Any) -> list[Any]:
     random = np.random.default_rng(k)
     shapes = (SIZE, k), (k, SIZE), (k, SIZE), (SIZE, SIZE)
-    given = [random.integers(-1, 2, shape).astype(np.float16) for shape in shapes]
+    inputs = [random.integers(-1, 2, shape).astype(np.float16) for shape in shapes]
     out = [np.full((SIZE, SIZE), np.nan, np.float32) for _ in "yz"]
-    launch(module, "k", (1,), [*given, *out, k], **options)
+    launch(module, "k", (1,), [*inputs, *out, k], **options)
     return out
 
 
@@ -54,9 +54,9 @@ def results(launch: Any, module: Any, k: int, **options: Any) -> list[Any]:
 @pytest.mark.parametrize("steps", [1, 2, 5])
 def test_threads_agree(steps: int, added: bool) -> None:
     module = two_matmuls(added=added)
-    wanted = results(tileir.interpret, module, steps * DEPTH)
+    expected = results(tileir.interpret, module, steps * DEPTH)
     by_threads = results(SimtExecutor().launch, module, steps * DEPTH, target="sm_90a", **OPTIONS)
-    np.testing.assert_array_equal(by_threads, wanted)
+    np.testing.assert_array_equal(by_threads, expected)
 
 
 @pytest.mark.parametrize("added", [False, True])

@@ -19,7 +19,7 @@ from tileir.backend.warp_specialize.stage_counts import choose_stage_counts
 from tileir.testing.kernels import matmul
 from tileir.textual import parse
 
-SUMS = (
+COLUMN_TOTALS = (
     ROWS.replace("f32* noalias %c,", "f32* noalias %c, f32* noalias %sums,")
     .replace("  descriptor_store", """  %columns = reduce f32<32> %sum {axis = 0, combiner = fadd}
   %lane = make_range i32<32>
@@ -36,7 +36,7 @@ SUMS = (
   store %to.all, %columns, %in
   descriptor_store""")
 )  # fmt: skip
-"""The product of `ROWS`, and the sums of its columns over 64 rows each, which warps add up through
+"""The matmul of `ROWS`, and the sums of its columns over 64 rows each, which warps add up through
 shared memory."""
 
 
@@ -46,17 +46,17 @@ def test_scratch_for_reductions_is_disjoint_from_rings(persistent: bool) -> None
     m, n, k = 136, 72, 96
     rng = np.random.default_rng(1)
     x, y = (rng.integers(-3, 4, s).astype(np.float16) for s in ((m, k), (k, n)))
-    z, sums = np.zeros((m, n), np.float32), np.zeros((3, n), np.float32)
-    given = [x.reshape(-1), y.reshape(-1), z.reshape(-1), sums.reshape(-1), m, n, k, 3]
+    z, column_totals = np.zeros((m, n), np.float32), np.zeros((3, n), np.float32)
+    arguments = [x.reshape(-1), y.reshape(-1), z.reshape(-1), column_totals.reshape(-1), m, n, k, 3]
     options = {"persistent": persistent, "blocks": 1}
-    SimtExecutor().launch(parse(SUMS), None, 9, given, target="sm_90a", **options)
-    wanted = x.astype(np.float32) @ y.astype(np.float32)
-    assert np.array_equal(z, wanted)
-    assert np.array_equal(sums, [wanted[i : i + 64].sum(0) for i in (0, 64, 128)])
+    SimtExecutor().launch(parse(COLUMN_TOTALS), None, 9, arguments, target="sm_90a", **options)
+    expected = x.astype(np.float32) @ y.astype(np.float32)
+    assert np.array_equal(z, expected)
+    assert np.array_equal(column_totals, [expected[i : i + 64].sum(0) for i in (0, 64, 128)])
 
 
 def test_scratch_of_roles_follows_the_allocations_of_the_kernel() -> None:
-    done = run_pipeline(parse(SUMS), target("sm_90a"), Options(), None)
+    done = run_pipeline(parse(COLUMN_TOTALS), target("sm_90a"), Options(), None)
     functions = done.stages["barriers"].functions
     kernel, role = (SharedMemoryPlan.of(functions[name]) for name in ("rows", "rows.consumer"))
     own = max(at + kernel.sizes[op] for op, at in kernel.offsets.items())
@@ -105,13 +105,13 @@ RESIDUAL = (
   %narrow = fptrunc f16<128, 256> %both
   descriptor_store %f, %narrow,""")
 )  # fmt: skip
-"""A product of 128 x 256 elements plus a tile, which takes 64 KiB to reach the registers of the
-product."""
+"""A matmul of 128 x 256 elements plus a tile, which takes 64 KiB to reach the registers of the
+matmul."""
 
 
 @pytest.mark.parametrize("requested", [2, 3])
 def test_results_leave_by_registers_where_stages_would_be_too_few(requested: int) -> None:
-    """3 stages take 144 KiB, which with 64 KiB leaves no room for a buffer of the results."""
+    """3 stages take 144 KiB, which with 64 KiB leaves nothing for a buffer of the results."""
     options = Options.of({"num_stages": requested, "num_warps": 8})
     done = run_pipeline(parse(RESIDUAL), target("sm_90a"), options, None)
     kernel = done.stages["barriers"].functions["rows"]

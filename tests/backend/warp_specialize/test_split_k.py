@@ -1,4 +1,4 @@
-"""Products whose depth the blocks of a cluster share."""
+"""Matmuls whose depth the blocks of a cluster share."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ KINDS: dict[str, Any] = {
 def arguments(name: str, shape: tuple[int, int, int]) -> tuple[list[Any], Any, Any]:
     """Arguments, what is written, and what shall be."""
     m, n, k = shape
-    _, factor, result = KINDS[name]
+    _, element, result = KINDS[name]
     rng = np.random.default_rng(k)
     x, y = rng.integers(-2, 3, (m, k)), rng.integers(-2, 3, (k, n))
     turned = name not in ("f16", "halves")
-    held = [np.ascontiguousarray(v.astype(dtype_of(factor))) for v in (x, y.T if turned else y)]
-    found = np.full((m, n), 99, dtype_of(result))
-    return [*(v.reshape(-1) for v in held), found.reshape(-1), m, n, k], found, x @ y
+    stored = [np.ascontiguousarray(v.astype(dtype_of(element))) for v in (x, y.T if turned else y)]
+    out = np.full((m, n), 99, dtype_of(result))
+    return [*(v.reshape(-1) for v in stored), out.reshape(-1), m, n, k], out, x @ y
 
 
 def tiles(module: Module, shape: tuple[int, int, int]) -> int:
@@ -54,35 +54,35 @@ def tiles(module: Module, shape: tuple[int, int, int]) -> int:
 @pytest.mark.slow
 @pytest.mark.parametrize("ranks", [2, 4, 8])
 @pytest.mark.parametrize("name", KINDS)
-def test_products(name: str, ranks: int) -> None:
+def test_matmuls(name: str, ranks: int) -> None:
     """Shares that are uneven, and empty ones: k is a few steps, or less than one per rank."""
     module = KINDS[name][0]
     index = (list(KINDS).index(name) + ranks // 2) % 4
     shape = SHAPES[index]
-    given, found, wanted = arguments(name, (*shape[:2], -(-shape[2] // 16) * 16))
+    inputs, actual, expected = arguments(name, (*shape[:2], -(-shape[2] // 16) * 16))
     SimtExecutor().launch(
-        module, None, tiles(module, shape), given, target="sm_90a", split_k=ranks, seed=index,
+        module, None, tiles(module, shape), inputs, target="sm_90a", split_k=ranks, seed=index,
         persistent=bool(index % 2),
     )  # fmt: skip
-    assert np.array_equal(found.astype(np.float64), wanted)
+    assert np.array_equal(actual.astype(np.float64), expected)
 
 
-def test_two_blocks_divide_a_product() -> None:
-    """The smallest of `test_products`."""
-    given, found, wanted = arguments("f16", (64, 64, 96))
-    SimtExecutor().launch(KINDS["f16"][0], None, 1, given, target="sm_90a", split_k=2)
-    assert np.array_equal(found.astype(np.float64), wanted)
+def test_two_blocks_divide_a_matmul() -> None:
+    """The smallest of `test_matmuls`."""
+    inputs, actual, expected = arguments("f16", (64, 64, 96))
+    SimtExecutor().launch(KINDS["f16"][0], None, 1, inputs, target="sm_90a", split_k=2)
+    assert np.array_equal(actual.astype(np.float64), expected)
 
 
 def test_odd_depths_take_the_kernel_without_tensor_maps() -> None:
     module = KINDS["f16"][0]
-    given, found, wanted = arguments("f16", (64, 64, 77))
-    SimtExecutor().launch(module, None, 1, given, target="sm_90a", split_k=4)
-    assert np.array_equal(found.astype(np.float64), wanted)
+    inputs, actual, expected = arguments("f16", (64, 64, 77))
+    SimtExecutor().launch(module, None, 1, inputs, target="sm_90a", split_k=4)
+    assert np.array_equal(actual.astype(np.float64), expected)
 
 
 @pytest.mark.slow
-def test_sums_are_the_same_in_any_order() -> None:
+def test_accumulators_are_the_same_in_any_order() -> None:
     """Of numbers that a sum in another order would round otherwise."""
     module, (m, n, k) = KINDS["f16"][0], (64, 64, 320)
     rng = np.random.default_rng(1)
@@ -90,8 +90,8 @@ def test_sums_are_the_same_in_any_order() -> None:
     seen = set()
     for seed in range(5):
         z = np.zeros((m, n), np.float16)
-        given = [x.reshape(-1), y.reshape(-1), z.reshape(-1), m, n, k]
-        SimtExecutor().launch(module, None, 1, given, target="sm_90a", split_k=4, seed=seed)
+        arguments = [x.reshape(-1), y.reshape(-1), z.reshape(-1), m, n, k]
+        SimtExecutor().launch(module, None, 1, arguments, target="sm_90a", split_k=4, seed=seed)
         seen.add(z.tobytes())
     assert len(seen) == 1
     assert np.allclose(z.astype(np.float32), x.astype(np.float32) @ y.astype(np.float32), 2e-3, 0.1)
@@ -101,28 +101,28 @@ def test_sums_are_the_same_in_any_order() -> None:
 @pytest.mark.parametrize("name", KINDS)
 def test_code(name: str) -> None:
     for ranks in (2, 8):
-        made = compile_kernel(KINDS[name][0], "sm_90a", {"split_k": ranks})
-        found = made.machine_code
-        assert (found.spills, found.stack, found.warnings) == (0, 0, ())
-        assert made.metadata.cluster == (ranks, 1, 1)
-        assert f".reqnctapercluster {ranks}" in made.ptx
-        assert "st.async.shared::cluster.mbarrier::complete_tx::bytes" in made.ptx
-        assert "barrier.cluster.arrive.relaxed" in made.ptx  # which waits for no memory
+        kernel = compile_kernel(KINDS[name][0], "sm_90a", {"split_k": ranks})
+        machine_code = kernel.machine_code
+        assert (machine_code.spills, machine_code.stack, machine_code.warnings) == (0, 0, ())
+        assert kernel.metadata.cluster == (ranks, 1, 1)
+        assert f".reqnctapercluster {ranks}" in kernel.ptx
+        assert "st.async.shared::cluster.mbarrier::complete_tx::bytes" in kernel.ptx
+        assert "barrier.cluster.arrive.relaxed" in kernel.ptx  # which waits for no memory
 
 
 def test_what_is_launched() -> None:
     """Clusters work for many instances; the kernel without tensor maps has none."""
-    made = compile_kernel(KINDS["f16"][0], "sm_90a", {"split_k": 4})
-    plan = HostPlan.from_text(str(made.stages["barriers"].metadata["host.plan0"]))
-    assert plan.persistent and made.metadata.blocks((33, 1, 1)) == (132, 1, 1)
-    assert made.fallback is not None and made.fallback.metadata.cluster == (1, 1, 1)
+    kernel = compile_kernel(KINDS["f16"][0], "sm_90a", {"split_k": 4})
+    plan = HostPlan.from_text(str(kernel.stages["barriers"].metadata["host.plan0"]))
+    assert plan.persistent and kernel.metadata.blocks((33, 1, 1)) == (132, 1, 1)
+    assert kernel.fallback is not None and kernel.fallback.metadata.cluster == (1, 1, 1)
 
 
 def test_the_attribute_of_a_kernel() -> None:
     module = KINDS["f16"][0]
     kernel = module.kernel(None)
-    asked = kernel.evolve(attributes={**kernel.attributes, "split_k": 2})
-    module = module.with_functions({kernel.name: asked})
+    with_attribute = kernel.evolve(attributes={**kernel.attributes, "split_k": 2})
+    module = module.with_functions({kernel.name: with_attribute})
     assert compile_kernel(module, "sm_90a").metadata.cluster == (2, 1, 1)
     assert compile_kernel(module, "sm_90a", {"split_k": 1}).metadata.cluster == (1, 1, 1)
 
@@ -143,12 +143,12 @@ def test_the_launcher_chooses() -> None:
     assert kernel.split_k_variant(cuda, (1, 1, 1), [4, 5, 6, 64, 64, 16384]) is deep
     assert kernel.split_k_variant(cuda, (1, 1, 1), [1, 2, 3, 64, 64, 64]) is None
     assert kernel.split_k_variant(cuda, (100, 1, 1), [1, 2, 3, 640, 640, 16384]) is None
-    asked = LoadedKernel(compile_kernel(KINDS["f16"][0], "sm_90a"))
-    assert asked.split_k_variant(cuda, (1, 1, 1), [1, 2, 3, 64, 64, 16384]) is None
+    loaded_kernel = LoadedKernel(compile_kernel(KINDS["f16"][0], "sm_90a"))
+    assert loaded_kernel.split_k_variant(cuda, (1, 1, 1), [1, 2, 3, 64, 64, 16384]) is None
 
 
 def test_a_depth_is_shared_where_that_takes_a_tenth_less(monkeypatch: pytest.MonkeyPatch) -> None:
-    module, given = KINDS["f16"][0], [1, 2, 3, 64, 64, 16384]
+    module, arguments = KINDS["f16"][0], [1, 2, 3, 64, 64, 16384]
     plan = compile_kernel(module, "sm_90a", {"split_k": 0}).plan
     for eight, ranks in ((0.2, 8), (0.89, 8), (0.91, 1), (0.99, 1), (1.0, 1), (1.5, 1)):
 
@@ -158,21 +158,21 @@ def test_a_depth_is_shared_where_that_takes_a_tenth_less(monkeypatch: pytest.Mon
             return 20e-6 * (eight if blocks == 8 else 1.0)
 
         monkeypatch.setattr(choose_split_k, "_seconds", seconds)
-        assert choose_split_k.best_ranks(module, plan, (1, 1, 1), given, 132) == ranks, eight
+        assert choose_split_k.best_ranks(module, plan, (1, 1, 1), arguments, 132) == ranks, eight
 
 
 def test_threads_as_a_launcher_chooses(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[Any] = []
+    requested: list[Any] = []
 
-    def two(*given: Any) -> int:
-        asked.append(given[2:])
+    def two(*args: Any) -> int:
+        requested.append(args[2:])
         return 2
 
     monkeypatch.setattr("tileir.backend.performance_model.choose_split_k.best_ranks", two)
-    given, found, wanted = arguments("f16", (64, 64, 96))
-    SimtExecutor().launch(KINDS["f16"][0], None, 1, given, target="sm_90a", split_k=0)
-    assert np.array_equal(found.astype(np.float64), wanted)
-    ((grid, numbers, processors),) = asked
+    inputs, actual, expected = arguments("f16", (64, 64, 96))
+    SimtExecutor().launch(KINDS["f16"][0], None, 1, inputs, target="sm_90a", split_k=0)
+    assert np.array_equal(actual.astype(np.float64), expected)
+    ((grid, numbers, processors),) = requested
     assert grid == (1, 1, 1) and numbers[3:] == [64, 64, 96] and processors == 132
 
 
@@ -233,10 +233,10 @@ def test_what_is_not_split(line: str, instead: str, ranks: int, why: str) -> Non
     assert HEADER.count(line) >= 1
     text = HEADER.replace("  br loop\nloop", "  %begin = load i32 %table\n  br loop\nloop")
     module = parse(text.replace(line, instead, 1))
-    made = run(module, f"split-k{{ranks={ranks}}}")
-    (found,) = made.remarks
-    assert found.code == "TIR0654" and re.search(why, found.message), found.message
-    assert made.module is module
+    result = run(module, f"split-k{{ranks={ranks}}}")
+    (remarks,) = result.remarks
+    assert remarks.code == "TIR0654" and re.search(why, remarks.message), remarks.message
+    assert result.module is module
 
 
 def test_steps_of_several_counters() -> None:
@@ -250,16 +250,16 @@ def test_steps_of_several_counters() -> None:
     module, k = parse(text), 112
     rng = np.random.default_rng(3)
     a, b = (rng.integers(-3, 4, s).astype(np.float16) for s in ((64, k), (k, 16)))
-    wanted = a.astype(np.float32) @ b.astype(np.float32)
+    expected = a.astype(np.float32) @ b.astype(np.float32)
     changed = run(module, "split-k{ranks=4}").module
     assert changed.kernel(None).attributes["cluster"] == 4
-    for made in (module, changed):
+    for result in (module, changed):
         c = np.zeros((64, 16), np.float32)
         interpret(
-            made,
+            result,
             None,
             1,
             [a.reshape(-1), b.reshape(-1), c.reshape(-1), k, 16, np.zeros(1, np.int32)],
             seed=2,
         )
-        assert np.array_equal(c, wanted)
+        assert np.array_equal(c, expected)

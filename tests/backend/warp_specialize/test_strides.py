@@ -1,4 +1,5 @@
-"""Matrices whose rows lie apart, overlap, run backwards or are all one, and matrices of nothing."""
+"""Matrices whose rows have gaps, overlap, run backwards or are all one, and matrices of
+nothing."""
 
 from __future__ import annotations
 
@@ -13,10 +14,10 @@ from tileir.backend.executors import SimtExecutor
 from tileir.testing.kernels_strided import strided_matmul
 
 VIEWS = {
-    "rows lie apart": lambda a: _apart(a, 64, 1),
-    "by multiples of 4": lambda a: _apart(a, 4, 1),
-    "by anything": lambda a: _apart(a, 5, 1),
-    "columns lie apart": lambda a: _apart(a, 3, 2),
+    "rows with gaps": lambda a: _strided(a, 64, 1),
+    "by multiples of 4": lambda a: _strided(a, 4, 1),
+    "by anything": lambda a: _strided(a, 5, 1),
+    "columns with gaps": lambda a: _strided(a, 3, 2),
     "by columns": lambda a: np.ascontiguousarray(a.T).T,
     "rows from the last on": lambda a: a[::-1].copy()[::-1],
     "columns from the last on": lambda a: a[:, ::-1].copy()[:, ::-1],
@@ -25,7 +26,7 @@ VIEWS = {
 }
 
 
-def _apart(a: Any, more: int, step: int) -> Any:
+def _strided(a: Any, more: int, step: int) -> Any:
     wide = np.zeros((a.shape[0], a.shape[1] * step + more), a.dtype)
     view = wide[:, : a.shape[1] * step : step]
     view[:] = a
@@ -45,19 +46,17 @@ def launched(a: Any, b: Any, c: Any, seed: int) -> None:
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("which", (0, 1))
 @pytest.mark.parametrize("view", VIEWS)
-def test_factors(view: str, which: int) -> None:
-    factors = [small_numbers((66, 48), np.float16, 1), small_numbers((48, 72), np.float16, 2)]
-    factors[which] = VIEWS[view](factors[which])
-    launched(*factors, np.full((66, 72), np.nan, np.float16), which)
+def test_operands(view: str, which: int) -> None:
+    operands = [small_numbers((66, 48), np.float16, 1), small_numbers((48, 72), np.float16, 2)]
+    operands[which] = VIEWS[view](operands[which])
+    launched(*operands, np.full((66, 72), np.nan, np.float16), which)
 
 
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("view", [*VIEWS][:7])
 def test_results(view: str) -> None:
-    found = VIEWS[view](np.full((66, 72), np.nan, np.float16))
-    launched(
-        small_numbers((66, 48), np.float16, 1), small_numbers((48, 72), np.float16, 2), found, 3
-    )
+    out = VIEWS[view](np.full((66, 72), np.nan, np.float16))
+    launched(small_numbers((66, 48), np.float16, 1), small_numbers((48, 72), np.float16, 2), out, 3)
 
 
 @pytest.mark.sampled(1)

@@ -1,4 +1,4 @@
-"""Products of few rows are computed transposed."""
+"""Matmuls of few rows are computed transposed."""
 
 from __future__ import annotations
 
@@ -51,9 +51,9 @@ def test_other_elements(kinds: tuple[Any, Any, Any]) -> None:
     module = matmul(
         16, 64, 64, *kinds, precision=precision, transposed=True, max_imprecise=imprecise
     )
-    made = compile_(module, "sm_90a")
-    assert "wgmma.mma_async.sync.aligned.m64n16" in made.ptx
-    assert (made.machine_code.spills, made.machine_code.warnings) == (0, ())
+    compiled = compile_(module, "sm_90a")
+    assert "wgmma.mma_async.sync.aligned.m64n16" in compiled.ptx
+    assert (compiled.machine_code.spills, compiled.machine_code.warnings) == (0, ())
     arguments = problem(20, 70, 96, True, (kinds[0], kinds[2]))
     SimtExecutor().launch(module, "matmul", (4, 1, 1), arguments, target="sm_90a", seed=1)
     check(arguments, True)

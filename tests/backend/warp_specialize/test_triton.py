@@ -1,4 +1,4 @@
-"""Products as they are written in Triton, by descriptors and by strides, have roles."""
+"""Matmuls as they are written in Triton, by descriptors and by strides, have roles."""
 
 from __future__ import annotations
 
@@ -41,9 +41,9 @@ def persistent(
     x = tl.make_tensor_descriptor(a, shape=[m, k], strides=[k, 1], block_shape=[BM, BK])
     y = tl.make_tensor_descriptor(b, shape=[n, k], strides=[k, 1], block_shape=[BN, BK])
     z = tl.make_tensor_descriptor(c, shape=[m, n], strides=[n, 1], block_shape=[BM, BN])
-    across = tl.cdiv(n, BN)
-    for tile in tl.range(tl.program_id(0), tl.cdiv(m, BM) * across, 2):
-        i, j = tile // across, tile % across
+    columns_of_tiles = tl.cdiv(n, BN)
+    for tile in tl.range(tl.program_id(0), tl.cdiv(m, BM) * columns_of_tiles, 2):
+        i, j = tile // columns_of_tiles, tile % columns_of_tiles
         total = tl.zeros((BM, BN), dtype=tl.float32)
         for step in range(tl.cdiv(k, BK)):
             total = tl.dot(x.load([i * BM, step * BK]), y.load([j * BN, step * BK]).T, total)
@@ -78,15 +78,15 @@ OUTER, INNER = ("am", "bk", "cm"), ("ak", "bn", "cn")
 
 
 def launched(module: Module, grid: int, b: np.ndarray[Any, Any], *strides: int) -> None:
-    """Compare what it computes with numpy's product; b is passed as it is."""
+    """Compare what it computes with numpy's matmul; b is passed as it is."""
     done = run_pipeline(module, target("sm_90a"), Options(), None)
     assert not [note for note in done.notes if note.code == "TIR0653"]
     assert any(op.mnemonic == "gpu.role" for op in done.stages["legal"].kernel(None).ops)
     a = np.random.default_rng(0).integers(-4, 5, (M, K)).astype(np.float16)
-    found = np.full((M, N), np.nan, np.float16)
-    SimtExecutor().launch(module, None, grid, [a, b, found, M, N, K, *strides], target="sm_90a")
+    out = np.full((M, N), np.nan, np.float16)
+    SimtExecutor().launch(module, None, grid, [a, b, out, M, N, K, *strides], target="sm_90a")
     right = b if b.shape == (K, N) else b.T
-    np.testing.assert_array_equal(found, a.astype(np.float32) @ right.astype(np.float32))
+    np.testing.assert_array_equal(out, a.astype(np.float32) @ right.astype(np.float32))
 
 
 def small(*shape: int) -> np.ndarray[Any, Any]:

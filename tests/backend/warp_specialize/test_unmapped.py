@@ -1,4 +1,4 @@
-"""Products of tensors that tensor maps cannot have: threads load and store those, tensor maps the
+"""Matmuls of tensors that tensor maps cannot have: threads load and store those, tensor maps the
 others."""
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ def small_numbers(shape: tuple[int, ...], dtype: Any, seed: int) -> Any:
 
 def problem(m: int, n: int, k: int, transposed: bool, kinds: Any = (F16, F16)) -> list[Any]:
     """Arguments of `matmul`, the result of small numbers being exact."""
-    factor, result = map(dtype_of, kinds)
-    a = small_numbers((m, k), factor, m)
-    b = small_numbers((n, k) if transposed else (k, n), factor, n)
+    element, result = map(dtype_of, kinds)
+    a = small_numbers((m, k), element, m)
+    b = small_numbers((n, k) if transposed else (k, n), element, n)
     c = np.zeros((m, n), result)
     c.view(f"u{c.itemsize}")[:] = 0x7E if c.itemsize == 1 else 0x7E7E
     return [a, b, c, m, n, k]
@@ -43,11 +43,11 @@ def check(arguments: list[Any], transposed: bool) -> None:
 
 
 def with_units(module: Module, units: tuple[int, ...], passes: str = "warp-specialize") -> Module:
-    """The roles of a product, of which `units` says what no tensor map has."""
-    early = run(module, FRONT).module
-    kernel = early.functions["matmul"]
+    """The roles of a matmul, of which `units` says what no tensor map has."""
+    before = run(module, FRONT).module
+    kernel = before.functions["matmul"]
     marked = kernel.evolve(attributes={**kernel.attributes, "non_tma_alignments": units})
-    return run(early.with_functions({"matmul": marked}), passes).module
+    return run(before.with_functions({"matmul": marked}), passes).module
 
 
 @pytest.mark.sampled(2)
@@ -90,7 +90,7 @@ def test_on_threads(size: tuple[int, int, int], transposed: bool) -> None:
 
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("seed", range(8))
-def test_few_slots_in_any_order(seed: int) -> None:
+def test_few_stages_in_any_order(seed: int) -> None:
     arguments = problem(66, 61, 107, True)
     SimtExecutor().launch(
         matmul(64, 64, 16, transposed=True), "matmul", (2, 1, 1), arguments, target="sm_90a",
@@ -134,9 +134,9 @@ def test_a_base_that_is_not_aligned() -> None:
 
 def plan() -> HostPlan:
     kernel = run(matmul(64, 64, 32), f"{FRONT},warp-specialize").module.kernel(None)
-    found = HostPlan.of(kernel)  # type: ignore[arg-type]
-    assert found is not None
-    return found
+    plan = HostPlan.of(kernel)  # type: ignore[arg-type]
+    assert plan is not None
+    return plan
 
 
 @pytest.mark.parametrize(
@@ -156,47 +156,47 @@ def test_what_maps_cannot_have(arguments: tuple[int, ...], units: Any) -> None:
 
 
 def test_kernels_for_arguments_are_compiled_once() -> None:
-    made = compile_(matmul(64, 64, 32), "sm_90a")
+    compiled = compile_(matmul(64, 64, 32), "sm_90a")
     units = (0, 8, 8, 0, 0, 0)
-    found = made.non_tma_variant(units)
-    assert found is not None and found is made.non_tma_variant(units)
-    assert [m.parameter for m in found.host.maps] == [0]  # type: ignore[union-attr]
-    assert found.non_tma_variant(units) is None
-    assert found.tir_at("barriers").functions["matmul"].attributes["non_tma_alignments"] == units
+    variant = compiled.non_tma_variant(units)
+    assert variant is not None and variant is compiled.non_tma_variant(units)
+    assert [m.parameter for m in variant.host.maps] == [0]  # type: ignore[union-attr]
+    assert variant.non_tma_variant(units) is None
+    assert variant.tir_at("barriers").functions["matmul"].attributes["non_tma_alignments"] == units
 
 
 def test_rows_of_eight_bytes_are_read_at_once() -> None:
-    made = compile_(matmul(64, 64, 32), "sm_90a", {"non_tma_alignments": (8, 8, 8)})
-    assert "ld.global.v2.b32" in made.ptx and "st.global.v2.b32" in made.ptx
-    assert "ld.global.b16" not in made.ptx and "st.global.b16" not in made.ptx
-    found = made.machine_code
-    assert (found.spills, found.warnings) == (0, ())
+    compiled = compile_(matmul(64, 64, 32), "sm_90a", {"non_tma_alignments": (8, 8, 8)})
+    assert "ld.global.v2.b32" in compiled.ptx and "st.global.v2.b32" in compiled.ptx
+    assert "ld.global.b16" not in compiled.ptx and "st.global.b16" not in compiled.ptx
+    machine_code = compiled.machine_code
+    assert (machine_code.spills, machine_code.warnings) == (0, ())
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("pingpong", (False, True))
 def test_threads_that_load_keep_registers(pingpong: bool) -> None:
     options = {"non_tma_alignments": (0, 2, 2), "pingpong": pingpong}
-    made = compile_(matmul(64 if pingpong else 128, 128, 64), "sm_90a", options)
-    assert "setmaxnreg.dec.sync.aligned.u32 104" in made.ptx
-    assert "setmaxnreg.inc.sync.aligned.u32 200" in made.ptx
+    compiled = compile_(matmul(64 if pingpong else 128, 128, 64), "sm_90a", options)
+    assert "setmaxnreg.dec.sync.aligned.u32 104" in compiled.ptx
+    assert "setmaxnreg.inc.sync.aligned.u32 200" in compiled.ptx
 
 
 def test_blocks_of_images() -> None:
     h, w, c, k = 3, 17, 36, 20
     x, taps = small_numbers((1, h, w, c), np.float16, 1), small_numbers((1, 1, c, k), np.float16, 2)
-    found = np.full((1, h, w, k), np.nan, np.float16)
+    out = np.full((1, h, w, k), np.nan, np.float16)
     SimtExecutor().launch(
         convolution(4, 16, 32, 32, filters=1), "convolution", (2, 1, 1),
-        [x, taps, found, h, w, c, k], target="sm_90a", seed=2,
+        [x, taps, out, h, w, c, k], target="sm_90a", seed=2,
     )  # fmt: skip
-    assert np.array_equal(found, x.astype(np.float64) @ taps[0, 0].astype(np.float64))
+    assert np.array_equal(out, x.astype(np.float64) @ taps[0, 0].astype(np.float64))
 
 
-@for_each(("block", "piece"), (
+@for_each(("block", "chunk"), (
         ((64, 64), (64, 64)), ((64, 256), (16, 256)), ((128, 200), (16, 200)), ((96, 64), (48, 64)),
         ((4, 16, 64), (4, 16, 64)), ((8, 16, 64), (4, 16, 64)), ((2, 128, 64), (1, 64, 64)),
         ((256, 8), (256, 8)), ((7, 1024), (1, 1024)), ((241, 17), (1, 17)),
     ))  # fmt: skip
-def test_pieces(block: tuple[int, ...], piece: tuple[int, ...]) -> None:
-    assert chunk_shape(block) == piece
+def test_chunks(block: tuple[int, ...], chunk: tuple[int, ...]) -> None:
+    assert chunk_shape(block) == chunk

@@ -25,23 +25,23 @@ SHAPES = ((64, 64, 32), (72, 200, 40), (1, 8, 8), (130, 136, 96))
     "pipeline", (f"{FRONT},warp-specialize", f"{FRONT},persist,warp-specialize,defer-wgmma-waits")
 )
 @pytest.mark.parametrize("shape", SHAPES)
-def test_products(shape: tuple[int, int, int], pipeline: str, transposed: bool) -> None:
+def test_matmuls(shape: tuple[int, int, int], pipeline: str, transposed: bool) -> None:
     m, n, k = shape
     module = run(matmul(64, 64, 32, transposed=transposed), pipeline).module
     assert module.stage == "warp_specialized"
     random = np.random.default_rng(m)
     a, b = (random.standard_normal(s).astype(np.float16) for s in ((m, k), (k, n)))
-    found = np.full((m, n), np.nan, np.float16)
+    actual = np.full((m, n), np.nan, np.float16)
     grid = -(-m // 64) * -(-n // 64)
     second = np.ascontiguousarray(b.T) if transposed else b
-    _launched(module, "matmul", (grid, 1, 1), [a, second, found, m, n, k])
+    _launched(module, "matmul", (grid, 1, 1), [a, second, actual, m, n, k])
     expected = a.astype(np.float64) @ b.astype(np.float64)
-    np.testing.assert_allclose(found, expected, rtol=1e-3, atol=1e-3)
+    np.testing.assert_allclose(actual, expected, rtol=1e-3, atol=1e-3)
 
 
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("shape", SHAPES)
-def test_product_whose_indices_wrap(shape: tuple[int, int, int]) -> None:
+def test_matmul_whose_indices_wrap(shape: tuple[int, int, int]) -> None:
     m, n, k = shape
     signature = {"a": "*fp16:16", "b": "*fp16:16", "c": "*fp16:16"} | dict.fromkeys("mnk", "i32")
     tiles = {"BM": 64, "BN": 64, "BK": 32, "GROUP": 8}
@@ -50,11 +50,11 @@ def test_product_whose_indices_wrap(shape: tuple[int, int, int]) -> None:
     assert module.stage == "warp_specialized"
     random = np.random.default_rng(m)
     a, b = (random.standard_normal(s).astype(np.float16) for s in ((m, k), (k, n)))
-    found = np.full((m, n), np.nan, np.float16)
+    actual = np.full((m, n), np.nan, np.float16)
     grid = -(-m // 64) * -(-n // 64)
-    _launched(module, "wrapping_matmul", (grid, 1, 1), [a, b, found, m, n, k])
+    _launched(module, "wrapping_matmul", (grid, 1, 1), [a, b, actual, m, n, k])
     expected = a.astype(np.float64) @ b.astype(np.float64)
-    np.testing.assert_allclose(found, expected, rtol=1e-3, atol=1e-3)
+    np.testing.assert_allclose(actual, expected, rtol=1e-3, atol=1e-3)
 
 
 @pytest.mark.sampled(1)
@@ -67,16 +67,16 @@ def test_convolution(shape: tuple[int, int, int, int]) -> None:
     assert module.stage == "warp_specialized"
     random = np.random.default_rng(h)
     x, taps = (random.standard_normal(s).astype(np.float16) for s in ((2, h, w, c), (3, 3, c, k)))
-    found = np.full((2, h, w, k), np.nan, np.float16)
+    actual = np.full((2, h, w, k), np.nan, np.float16)
     grid = (-(-h // 4) * -(-w // 16), -(-k // 64), 2)
-    _launched(module, "convolution", grid, [x, taps, found, h, w, c, k])
+    _launched(module, "convolution", grid, [x, taps, actual, h, w, c, k])
     wide = np.pad(x.astype(np.float64), ((0, 0), (1, 1), (1, 1), (0, 0)))
     expected = sum(
         wide[:, r : r + h, s : s + w] @ taps[r, s].astype(np.float64)
         for r in range(3)
         for s in range(3)
     )
-    np.testing.assert_allclose(found, expected, rtol=2e-3, atol=2e-2)
+    np.testing.assert_allclose(actual, expected, rtol=2e-3, atol=2e-2)
 
 
 @pytest.mark.sampled(1)
@@ -94,9 +94,9 @@ def test_attention(t: int, pipeline: str, causal: bool) -> None:
     assert module.stage == "warp_specialized"
     random = np.random.default_rng(t)
     q, k, v = (random.standard_normal((2, t, 32)).astype(np.float16) for _ in range(3))
-    found = np.full_like(q, np.nan)
-    _launched(module, "attention", (-(-t // 64), 2, 1), [q, k, v, found, t, 0.25])
-    np.testing.assert_allclose(found, _attention(q, k, v, 0.25, causal), atol=2e-3)
+    out = np.full_like(q, np.nan)
+    _launched(module, "attention", (-(-t // 64), 2, 1), [q, k, v, out, t, 0.25])
+    np.testing.assert_allclose(out, _attention(q, k, v, 0.25, causal), atol=2e-3)
 
 
 @pytest.mark.parametrize(
@@ -109,13 +109,13 @@ def test_attention(t: int, pipeline: str, causal: bool) -> None:
     ids=("overlap", "no chain", "pipeline-chained-matmuls"),
 )
 def test_what_passes_count(module: Module, name: str, counted: dict[str, int]) -> None:
-    made = run(module, f"{FRONT},warp-specialize").module
-    found = Counter[str]()
-    for record in run(made, name).records:  # of every function
-        found.update(
+    transformed = run(module, f"{FRONT},warp-specialize").module
+    counts = Counter[str]()
+    for record in run(transformed, name).records:  # of every function
+        counts.update(
             {k: n for k, n in record.statistics.items() if k.startswith(("matmuls", "chains"))}
         )
-    assert found == counted
+    assert counts == counted
 
 
 def _launched(module: Any, kernel: str, grid: tuple[int, int, int], arguments: list[Any]) -> None:

@@ -1,4 +1,4 @@
-"""Ops of warpgroups: what warps leave out, and turns."""
+"""Ops of warpgroups: what warps leave out, and ordered dots."""
 
 from __future__ import annotations
 
@@ -55,14 +55,14 @@ def test_rows_scaled(changed: tuple[int, ...]) -> None:
     x, s = random.standard_normal((64, 8)).astype(np.float32), np.ones(64, np.float32)
     s[list(changed)] = random.uniform(0, 1, len(changed))
     module, machine = parse(SCALING), target("sm_90a")
-    found = np.full_like(x, np.nan)
-    interpret(module, None, (1, 1, 1), [x, s, found])
-    np.testing.assert_array_equal(found, x * s[:, None])
+    out = np.full_like(x, np.nan)
+    interpret(module, None, (1, 1, 1), [x, s, out])
+    np.testing.assert_array_equal(out, x * s[:, None])
     done = run_pipeline(module, machine, Options(), None)
-    found = np.full_like(x, np.nan)
+    out = np.full_like(x, np.nan)
     last = done.stages["barriers"]
-    simt.run(last, done.kernel, (1, 1, 1), [x, s, found], machine, done.memory, done.num_warps)
-    np.testing.assert_array_equal(found, x * s[:, None])
+    simt.run(last, done.kernel, (1, 1, 1), [x, s, out], machine, done.memory, done.num_warps)
+    np.testing.assert_array_equal(out, x * s[:, None])
 
 
 @pytest.fixture(scope="module")
@@ -70,8 +70,10 @@ def ptx() -> str:
     return tileir.backend.compile(attention(128, 32, 64), "sm_90a").ptx
 
 
-def test_warps_ask_whether_sums_are_scaled_and_rows_have_passed_their_bounds(ptx: str) -> None:
-    """In a round both, and in the first round, which has no sum to scale, the second."""
+def test_warps_test_whether_accumulators_are_scaled_and_rows_have_passed_their_bounds(
+    ptx: str,
+) -> None:
+    """In an iteration both, and in the first iteration, which has no sum to scale, the second."""
     assert ptx.count("vote.sync.any") == 3
 
 
@@ -87,9 +89,9 @@ def running(scale: float, rows: int = 64, columns: int = 32) -> Module:
         largest, bounds, kept = (
             b.reduce((p + place).load(), axis=1, combiner="fmaxnum") for p in (x, bound, most)
         )
-        found = largest * scale
-        passed = found > bounds
-        level = b.select(passed, found, kept)
+        result = largest * scale
+        passed = result > bounds
+        level = b.select(passed, result, kept)
         power = b.exp2((kept - level) * 0.25, fast="approx")
         (y + row).store(level)
         (f + row).store(b.select(passed, power, b.full((rows,), 1.0, F32)))
@@ -107,29 +109,30 @@ def test_rows_that_pass_their_bounds(scale: float, passed: float) -> None:
     bound[8], most = np.nan, random.standard_normal(64).astype(np.float32)
     bound, most = (np.repeat(v[:, None], 32, 1) for v in (bound, most))
     module, machine = running(scale), target("sm_90a")
-    expected, factors = np.full(64, 7, np.float32), np.full(64, 7, np.float32)
-    interpret(module, None, (1, 1, 1), [x, bound, most, expected, factors])
+    expected, scales = np.full(64, 7, np.float32), np.full(64, 7, np.float32)
+    interpret(module, None, (1, 1, 1), [x, bound, most, expected, scales])
     done = run_pipeline(module, machine, Options(num_warps=4), None)
     laid_out = print_module(done.stages["layouts"])
     assert "gpu.conditional_row_max" in laid_out and "exp2" not in laid_out
-    found, times, last = (
+    actual, times, last = (
         np.full(64, 7, np.float32),
         np.ones(64, np.float32),
         done.stages["barriers"],
     )
-    arguments = [x, bound, most, found, times]
+    arguments = [x, bound, most, actual, times]
     simt.run(last, done.kernel, (1, 1, 1), arguments, machine, done.memory, done.num_warps)
-    np.testing.assert_array_equal(found, expected)
-    np.testing.assert_allclose(times, factors, rtol=1e-6)
+    np.testing.assert_array_equal(actual, expected)
+    np.testing.assert_allclose(times, scales, rtol=1e-6)
 
 
-def test_warpgroups_begin_products_in_turns(ptx: str) -> None:
-    """One arrives for the first turn; a round waits for 8 warps and lets the next one begin."""
+def test_warpgroups_begin_dots_alternately(ptx: str) -> None:
+    """One arrives for the first instance; an iteration waits for 8 warps and lets the next one
+    begin."""
     waits: Any = re.findall(r"barrier\.sync[^;]*, 256;|bar\.sync[^;]*, 256;", ptx)
     arrivals: Any = re.findall(r"barrier\.arrive[^;]*, 256;|bar\.arrive[^;]*, 256;", ptx)
     assert (len(waits), len(arrivals)) == (1, 2)
 
 
-def test_one_warpgroup_takes_no_turns() -> None:
+def test_one_warpgroup_needs_no_ordering() -> None:
     ptx = tileir.backend.compile(attention(64, 32, 64), "sm_90a").ptx
     assert not re.search(r"\bbar(rier)?\.arrive", ptx)

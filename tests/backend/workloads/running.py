@@ -37,34 +37,34 @@ def agree(
     (name,) = (n for n, f in module.functions.items() if f.kernel)
     bound = off * max(1.0, float(np.nanmax(np.abs(expected), initial=0)))
 
-    def near(found: Any) -> None:
+    def near(actual: Any) -> None:
         kept = ~np.isnan(np.asarray(expected, np.float64))
-        values = found.astype(np.float64)[kept]
+        values = actual.astype(np.float64)[kept]
         np.testing.assert_allclose(values, np.asarray(expected)[kept], rtol=0, atol=bound)
 
-    def given() -> list[Any]:
+    def copied_arguments() -> list[Any]:
         copies = [a.copy() if isinstance(a, np.ndarray) else a for a in arguments]
         copies[place].fill(-77 if copies[place].dtype.kind == "i" else np.nan)
         return copies
 
-    values = given()
+    values = copied_arguments()
     interpret(module, name, tuple(grid), values)
     near(values[place])
     if roles:
-        values = given()
-        made = run(
+        values = copied_arguments()
+        transformed = run(
             module, f"{FRONT},warp-specialize,defer-wgmma-waits,pipeline-chained-matmuls"
         ).module
-        assert made.stage == "warp_specialized"
-        interpret(made, name, tuple(grid), values)
+        assert transformed.stage == "warp_specialized"
+        interpret(transformed, name, tuple(grid), values)
         near(values[place])
     for seed in range(seeds):
-        values = given()
+        values = copied_arguments()
         options = {"target": "sm_90a", "seed": seed, "persistent": not (alone or seed % 2)}
         SimtExecutor().launch(module, name, tuple(grid), values, **options)
         near(values[place])
     if _on_hopper():
-        values = given()
+        values = copied_arguments()
         GpuExecutor().launch(module, name, tuple(grid), values, wait_timeout=True)
         near(values[place])
 
@@ -79,11 +79,11 @@ def _on_hopper() -> bool:
 
 def assembles(module: Module, roles: bool = True, **options: Any) -> Any:
     """The module compiled for sm_90a: as roles or not, nothing spilled, no warnings."""
-    made = compile_kernel(module, "sm_90a", Options(**options))
-    found = made.machine_code
-    assert (made.host is not None) == roles, [str(r) for r in made.remarks]
-    assert (found.spills, found.stack, found.warnings) == (0, 0, ())
-    return made
+    kernel = compile_kernel(module, "sm_90a", Options(**options))
+    machine_code = kernel.machine_code
+    assert (kernel.host is not None) == roles, [str(r) for r in kernel.remarks]
+    assert (machine_code.spills, machine_code.stack, machine_code.warnings) == (0, 0, ())
+    return kernel
 
 
 def normal(*shape: int, seed: int = 0, dtype: Any = np.float16) -> np.ndarray[Any, Any]:

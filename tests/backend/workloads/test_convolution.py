@@ -1,4 +1,4 @@
-"""Convolutions as products: boxes of pixels, runs of them, tables of pointer increments, shifts."""
+"""Convolutions as matmuls: boxes of pixels, runs of them, tables of pointer increments, shifts."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ SMALL, WIDE, STRIDED = Filter(), Filter(2, 5, 1, (0, 2)), Filter(3, 3, 2)
 
 def expected(x: Any, w: Any, filter: Filter) -> Any:
     """[n, oh, ow, k] of x [n, h, width, c] and w [rows, columns, c, k]."""
-    down, across = filter.padding
-    wide = np.pad(x.astype(float), ((0, 0), (down, down), (across, across), (0, 0)))
+    down, horizontal = filter.padding
+    wide = np.pad(x.astype(float), ((0, 0), (down, down), (horizontal, horizontal), (0, 0)))
     h, width = filter.output(*x.shape[1:3])
     step = filter.stride
     return sum(
@@ -77,8 +77,8 @@ def test_gathered(filter: Filter, element: Any) -> None:
     bm = 64 if roles else 32
     module = convolution.implicit_gemm(bm, 32, 16, filter, element)
     grid = (-(-oh * ow // bm), -(-k // 32), images)
-    wanted = y.transpose(0, 3, 1, 2)
-    agree(module, grid, arguments, 2, wanted, off=2e-3, roles=roles, seeds=1 + roles)
+    expected = y.transpose(0, 3, 1, 2)
+    agree(module, grid, arguments, 2, expected, off=2e-3, roles=roles, seeds=1 + roles)
 
 
 @pytest.mark.slow
@@ -100,8 +100,8 @@ def test_tabled(filter: Filter, element: Any, last: bool) -> None:
     ]  # fmt: skip
     module = convolution.with_increment_table(64, 32, 16, filter, element, last=last)
     grid = (-(-oh * ow // 64), -(-k // 32), images)
-    wanted = y.transpose(order)
-    agree(module, grid, arguments, 2, wanted, off=2e-3, seeds=1, roles=element is F16)
+    expected = y.transpose(order)
+    agree(module, grid, arguments, 2, expected, off=2e-3, seeds=1, roles=element is F16)
 
 
 def moved(x: Any, rows: Any, columns: Any) -> Any:
@@ -116,8 +116,8 @@ def moved(x: Any, rows: Any, columns: Any) -> Any:
 
 def distances(count: int) -> tuple[Any, Any]:
     """A shift of -1 to 1 in each direction for each of `count`."""
-    found = np.random.default_rng(count).integers(-1, 2, (2, count)).astype(np.int32)
-    return found[0], found[1]
+    distances_ = np.random.default_rng(count).integers(-1, 2, (2, count)).astype(np.int32)
+    return distances_[0], distances_[1]
 
 
 @pytest.mark.slow
@@ -127,16 +127,16 @@ def test_every_channel_shifted(c: int) -> None:
     x, w = normal(images, h, width, c), normal(c, k)
     rows, columns = distances(c)
     table = tables.shifts(rows, columns, h, width).pad_to(16)
-    wanted = (moved(x, rows, columns).astype(float) @ w.astype(float)).transpose(0, 3, 1, 2)
+    expected = (moved(x, rows, columns).astype(float) @ w.astype(float)).transpose(0, 3, 1, 2)
     turned = np.ascontiguousarray(x.transpose(0, 3, 1, 2))
     result = np.zeros((images, k, h, width), np.float16)
     arguments = [turned, w, result, table.increments, table.sides, h, width, c, k]
     grid = (1, 2, images)
-    agree(shifts.shift_convolution(64, 32, 16), grid, arguments, 2, wanted, off=2e-3)
+    agree(shifts.shift_convolution(64, 32, 16), grid, arguments, 2, expected, off=2e-3)
     alone = np.zeros_like(turned)
-    given = [turned, alone, rows, columns, h, width, c]
+    inputs = [turned, alone, rows, columns, h, width, c]
     moves = moved(x, rows, columns).transpose(0, 3, 1, 2)
-    agree(shifts.shift(64), (1, c, images), given, 1, moves, off=0, roles=False, seeds=1)
+    agree(shifts.shift(64), (1, c, images), inputs, 1, moves, off=0, roles=False, seeds=1)
 
 
 def test_blocks_share_the_channels() -> None:
@@ -145,13 +145,13 @@ def test_blocks_share_the_channels() -> None:
     x, w = normal(images, h, width, c), normal(c, k)
     rows, columns = distances(c)
     table = tables.shifts(rows, columns, h, width).pad_to(16)
-    wanted = (moved(x, rows, columns).astype(float) @ w.astype(float)).transpose(0, 3, 1, 2)
+    expected = (moved(x, rows, columns).astype(float) @ w.astype(float)).transpose(0, 3, 1, 2)
     turned = np.ascontiguousarray(x.transpose(0, 3, 1, 2))
-    found = np.full((images, k, h, width), np.nan, np.float16)
-    arguments = [turned, w, found, table.increments, table.sides, h, width, c, k]
+    actual = np.full((images, k, h, width), np.nan, np.float16)
+    arguments = [turned, w, actual, table.increments, table.sides, h, width, c, k]
     module = shifts.shift_convolution(64, 32, 16)
     SimtExecutor().launch(module, "shift", (1, 1, 1), arguments, target="sm_90a", split_k=2)
-    np.testing.assert_allclose(found, wanted, atol=2e-2)
+    np.testing.assert_allclose(actual, expected, atol=2e-2)
 
 
 @pytest.mark.slow
@@ -161,7 +161,7 @@ def test_groups_of_channels_shifted() -> None:
     x, w = normal(images, h, width, c), normal(c, k)
     rows, columns = distances(3)
     spread = (np.repeat(d, 16) for d in (rows, columns))
-    wanted = moved(x, *spread).astype(float) @ w.astype(float)
+    expected = moved(x, *spread).astype(float) @ w.astype(float)
     result = np.zeros((images, h, width, k), np.float16)
     arguments = [x, w, result, rows, columns, h, width, c, k]
     agree(
@@ -169,7 +169,7 @@ def test_groups_of_channels_shifted() -> None:
         (4, 2, images),
         arguments,
         2,
-        wanted,
+        expected,
         off=2e-3,
     )
 
@@ -194,10 +194,12 @@ def test_assembled(name: str) -> None:
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("name", ("gathered", "shifted"))
 def test_pixels_are_read_where_they_are_multiplied(name: str) -> None:
-    """Pixels of the next round are loaded after the product of this one, and pass neither
+    """Pixels of the next iteration are loaded after the matmul of this one, and pass neither
     through shared memory nor between threads."""
-    made = assembles(LARGE[name])
-    math = next(f for n, f in made.stages["barriers"].functions.items() if n.endswith(".consumer"))
+    compiled = assembles(LARGE[name])
+    math = next(
+        f for n, f in compiled.stages["barriers"].functions.items() if n.endswith(".consumer")
+    )
     body = next(b for b in math.blocks.values() if any(o.mnemonic == "gpu.wgmma" for o in b.ops))
     names = [op.mnemonic for op in body.ops]
     assert names.index("gpu.wgmma") < names.index("load") < names.index("gpu.wgmma_wait")
@@ -205,8 +207,10 @@ def test_pixels_are_read_where_they_are_multiplied(name: str) -> None:
 
 
 def test_runs_of_pixels_are_copied_along_rows() -> None:
-    """Nothing says that neighbours touch, but channels lie apart for certain."""
-    made = assembles(convolution.implicit_gemm(128, 64, 8, SMALL, F32), roles=False, num_warps=8)
-    copies = [op for op in made.stages["pipelined"].functions["convolution"].ops
+    """Nothing says that neighbours touch, but channels are not adjacent for certain."""
+    compiled = assembles(
+        convolution.implicit_gemm(128, 64, 8, SMALL, F32), roles=False, num_warps=8
+    )
+    copies = [op for op in compiled.stages["pipelined"].functions["convolution"].ops
               if op.mnemonic == "gpu.shared_alloc"]  # fmt: skip
-    assert copies[0].fast == 0 and made.ptx.count("cp.async.ca.shared.global [") > 0
+    assert copies[0].fast == 0 and compiled.ptx.count("cp.async.ca.shared.global [") > 0

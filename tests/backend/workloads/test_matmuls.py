@@ -1,4 +1,4 @@
-"""Products with something done to what goes in or comes out, by warpgroups."""
+"""Matmuls with something done to what goes in or comes out, by warpgroups."""
 
 from __future__ import annotations
 
@@ -81,24 +81,24 @@ def four_bits(n: int, k: int) -> tuple[Any, Any]:
 def test_packed(shape: tuple[int, int, int], group: int) -> None:
     m, n, k = shape
     tile = TileShape(16, 64, 32)
-    weights, held = four_bits(n, k)
+    weights, bits = four_bits(n, k)
     x, scales = normal(m, k), normal(n, k // group)
     expected = x.astype(float) @ (weights * np.repeat(scales.astype(float), group, 1)).T
-    arguments = [x, held, scales, np.zeros((m, n), np.float16), m, n, k]
+    arguments = [x, bits, scales, np.zeros((m, n), np.float16), m, n, k]
     module = matmuls.int4_weights(tile, group)
     agree(module, grid(tile, m, n), arguments, 3, expected, off=4e-3)
 
 
 @pytest.mark.parametrize("shape", ((20, 72, 128), (16, 64, 64)))
 def test_scaled(shape: tuple[int, int, int]) -> None:
-    """`dot_scaled` becomes a product of bf16, its first factor from registers."""
+    """`dot_scaled` becomes a matmul of bf16, its operand A from registers."""
     m, n, k = shape
     tile = TileShape(16, 64, 64)
     x, weights = normal(m, k, dtype=ml_dtypes.bfloat16), normal(n, k, dtype=ml_dtypes.float8_e4m3fn)
     powers = 2.0 ** np.random.default_rng(n).integers(-4, 5, (n, k // 32))
     expected = x.astype(float) @ (weights.astype(float) * np.repeat(powers, 32, 1)).T
-    held = powers.astype(ml_dtypes.float8_e8m0fnu)
-    arguments = [x, weights, held, np.zeros((m, n), ml_dtypes.bfloat16), m, n, k]
+    stored = powers.astype(ml_dtypes.float8_e8m0fnu)
+    arguments = [x, weights, stored, np.zeros((m, n), ml_dtypes.bfloat16), m, n, k]
     module = matmuls.mxfp8_weights(tile)
     agree(module, grid(tile, m, n), arguments, 3, expected, off=1e-2, roles=False)
 
@@ -122,10 +122,10 @@ def test_assembled(name: str) -> None:
 
 @pytest.mark.parametrize("name", ("packed", "packed, few rows", "scaled"))
 def test_weights_are_unpacked_where_they_are_needed(name: str) -> None:
-    """What tensor maps brought is read as products want it: nothing passes between threads in the
-    loop, and threads do not meet there."""
-    made = assembles(LARGE[name])
-    math = made.stages["barriers"].functions["matmul.consumer"]
+    """What tensor maps brought is read as matmuls want it: nothing passes between threads in the
+    loop, and threads do not synchronize there."""
+    compiled = assembles(LARGE[name])
+    math = compiled.stages["barriers"].functions["matmul.consumer"]
     body = next(b for b in math.blocks.values() if any(o.mnemonic == "gpu.wgmma" for o in b.ops))
     names = [op.mnemonic for op in body.ops]
     assert "gpu.local_load" in names

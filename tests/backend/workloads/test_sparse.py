@@ -1,4 +1,4 @@
-"""Products of matrices of blocks: places come from memory, blocks by tensor maps."""
+"""Matmuls of matrices of blocks: places come from memory, blocks by tensor maps."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MASK = np.array([[1, 0, 1], [0, 0, 0], [1, 1, 1], [0, 1, 0]], bool)
 
 
 @pytest.mark.slow
-def test_blocks_of_a_product() -> None:
+def test_blocks_of_a_matmul() -> None:
     blocks = Blocks(MASK)
     m, n, k = 4 * SIZE, 3 * SIZE, 40
     x, y = normal(m, k), normal(k, n)
@@ -32,7 +32,7 @@ def test_blocks_of_a_product() -> None:
 
 
 @pytest.mark.parametrize("group", (2, 4))
-def test_blocks_of_a_product_by_rows(group: int) -> None:
+def test_blocks_of_a_matmul_by_rows(group: int) -> None:
     blocks = Blocks(MASK)
     m, n, k = 4 * SIZE, 3 * SIZE, 72
     x, y = normal(m, k), normal(k, n)

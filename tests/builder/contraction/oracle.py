@@ -24,11 +24,11 @@ def indices(names):
 
 
 def times(*terms):
-    """A product."""
-    found, *rest = terms
+    """The terms, multiplied."""
+    value, *rest = terms
     for term in rest:
-        found = Apply("mul", (found, term))
-    return found
+        value = Apply("mul", (value, term))
+    return value
 
 
 def at(tensor, *positions, guards=()):
@@ -39,8 +39,8 @@ def at(tensor, *positions, guards=()):
 def points_of(ranges):
     """Every point of a box: arrays by index."""
     axes = [np.arange(r.start, r.stop) for r in ranges.values()]
-    found = np.meshgrid(*axes, indexing="ij") if axes else []
-    return {i: p.ravel() for i, p in zip(ranges, found, strict=True)}
+    meshes = np.meshgrid(*axes, indexing="ij") if axes else []
+    return {i: p.ravel() for i, p in zip(ranges, meshes, strict=True)}
 
 
 def values_of(expression, points):
@@ -53,28 +53,28 @@ def values_of(expression, points):
 def contracted(shape, position, kind, values, ranges, where=(), empty=None):
     """`values(points)` joined by `kind` into an array of `shape`."""
     points = points_of(ranges)
-    held = np.ones(len(next(iter(points.values()))) if points else 1, bool)
+    in_bounds = np.ones(len(next(iter(points.values()))) if points else 1, bool)
     for bound in where:
         value = values_of(bound.of, points)
-        held &= (bound.low is None) | (value >= (bound.low or 0))
-        held &= (bound.high is None) | (value < (bound.high or 0))
+        in_bounds &= (bound.low is None) | (value >= (bound.low or 0))
+        in_bounds &= (bound.high is None) | (value < (bound.high or 0))
     places = [values_of(e, points) for e in position]
     for place, extent in zip(places, shape, strict=True):
-        held &= (0 <= place) & (place < extent)
-    kept = {i: p[held] for i, p in points.items()}
+        in_bounds &= (0 <= place) & (place < extent)
+    kept = {i: p[in_bounds] for i, p in points.items()}
     out, seen = np.full((1, *shape), NEUTRAL[kind]), np.zeros((1, *shape), bool)
-    target = (np.zeros(int(held.sum()), int), *(p[held] for p in places))
-    found = np.broadcast_to(np.asarray(values(kept), np.float64), (int(held.sum()),))
-    JOIN[kind].at(out, target, found)
+    target = (np.zeros(int(in_bounds.sum()), int), *(p[in_bounds] for p in places))
+    terms = np.broadcast_to(np.asarray(values(kept), np.float64), (int(in_bounds.sum()),))
+    JOIN[kind].at(out, target, terms)
     seen[target] = True
     return (out if empty is None else np.where(seen, out, empty))[0]
 
 
-def product_of(arrays, reads):
-    """The product of what reads give, 0 where a guard fails: for `contracted`."""
+def term_of(arrays, reads):
+    """What reads give, multiplied, 0 where a guard fails: for `contracted`."""
 
     def values(points):
-        found = 1.0
+        product = 1.0
         for read in reads:
             places = tuple(values_of(p, points) for p in read.at)
             inside = np.ones(1, bool)
@@ -85,21 +85,21 @@ def product_of(arrays, reads):
                 np.clip(p, 0, n - 1) for p, n in zip(places, read.tensor.shape, strict=True)
             )
             data = arrays[read.tensor].astype(np.float64)[clipped]
-            found = found * np.where(inside, data, 0.0)
-        return found
+            product = product * np.where(inside, data, 0.0)
+        return product
 
     return values
 
 
 def random_array(rng, tensor):
-    """Small numbers that products keep small."""
+    """Small numbers that stay small when multiplied."""
     return rng.integers(-3, 4, tensor.shape).astype(dtype_of(tensor.element))
 
 
 def check(
-    out, position, kind, reads, ranges, where=(), empty=None, on="interpreter", products=None
+    out, position, kind, reads, ranges, where=(), empty=None, on="interpreter", dots_expected=None
 ):
-    """A contraction of a product of reads, run and compared; `products`: how many `dot`s it has.
+    """A contraction of multiplied reads, run and compared; `dots_expected`: how many `dot`s it has.
     Gives the program."""
     rng = np.random.default_rng(0)
     position = [affine(p) for p in position]
@@ -107,18 +107,16 @@ def check(
     arrays = {t: random_array(rng, t) for t in tensors}
     stage = contraction(out, position, kind, times(*reads), ranges, where, empty)
     program = Program((stage,), (out,))
-    expected = contracted(
-        out.shape, position, kind, product_of(arrays, reads), ranges, where, empty
-    )
-    found = program.run(arrays, on=on)[out].astype(np.float64)
-    np.testing.assert_allclose(found, expected, rtol=1e-3)
-    if products is not None:
-        assert dots(program) == products
+    expected = contracted(out.shape, position, kind, term_of(arrays, reads), ranges, where, empty)
+    result = program.run(arrays, on=on)[out].astype(np.float64)
+    np.testing.assert_allclose(result, expected, rtol=1e-3)
+    if dots_expected is not None:
+        assert dots(program) == dots_expected
     return program
 
 
 def dots(program):
-    """Matrix products in the kernels of a program."""
+    """Matmuls in the kernels of a program."""
     ops = (op for f in program.module.functions.values() for op in f.ops)
     return sum(op.mnemonic == "dot" for op in ops)
 

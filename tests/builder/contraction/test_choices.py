@@ -31,9 +31,9 @@ from .oracle import AffineBound, Tensor, at, check, indices, points_of, times, v
 
 def shown(stage):
     """Indices, points and kind of every axis, and the tiles that reductions go in."""
-    found = tiling(stage)
-    axes = [("".join(map(repr, x.indices)), x.tile, x.flat) for x in found.axes]
-    walks = [("".join(map(repr, x.indices)), x.tile, x.flat) for x in found.walks.values()]
+    tiles = tiling(stage)
+    axes = [("".join(map(repr, x.indices)), x.tile, x.flat) for x in tiles.axes]
+    walks = [("".join(map(repr, x.indices)), x.tile, x.flat) for x in tiles.walks.values()]
     return axes, walks
 
 
@@ -57,22 +57,28 @@ def product(kind, m, n, k, batch=None):
         (I8, (512, 512, 512), (64, 64, 64), 4),
         (BF16, (9, 9, 9), (16, 16, 16), 2), (F16, (128, 256, 64, 200), (128, 256, 64), 8),
     ])  # fmt: skip
-def test_tiles_of_products(kind, sizes, tiles, warps):
+def test_tiles_of_matmuls(kind, sizes, tiles, warps):
     stage = product(kind, *sizes)
-    found = tiling(stage)
-    (walk,) = found.walks.values()
-    assert (*(axis.tile for axis in found.axes[-2:]), walk.tile) == tiles
-    assert (found.num_warps, found.group, found.stages) == (warps, 8, 3)
-    assert len(found.axes) == len(sizes) - 1 and all(x.tile == 1 for x in found.axes[:-2])
+    tiling_of_stage = tiling(stage)
+    (walk,) = tiling_of_stage.walks.values()
+    assert (*(axis.tile for axis in tiling_of_stage.axes[-2:]), walk.tile) == tiles
+    assert (tiling_of_stage.num_warps, tiling_of_stage.group, tiling_of_stage.stages) == (
+        warps,
+        8,
+        3,
+    )
+    assert len(tiling_of_stage.axes) == len(sizes) - 1 and all(
+        x.tile == 1 for x in tiling_of_stage.axes[:-2]
+    )
 
 
 @pytest.mark.parametrize("turned", [False, True])
 def test_columns_are_what_the_last_index_is_of(turned):
-    """Whichever factor comes first."""
+    """Whichever operand comes first."""
     i, j, t = indices("ijt")
     a, b = Tensor("a", F16, (4096, 512)), Tensor("b", F16, (512, 24))
-    factors = at(a, i, t), at(b, t, j)
-    term = times(*(factors[::-1] if turned else factors))
+    operands = at(a, i, t), at(b, t, j)
+    term = times(*(operands[::-1] if turned else operands))
     box = {i: range(4096), j: range(24), t: range(512)}
     stage = contraction(Tensor("c", F32, (4096, 24)), (i, j), "sum", term, box)
     assert shown(stage)[0] == [("i", 64, False), ("j", 32, False)]
@@ -82,7 +88,7 @@ def test_columns_are_what_the_last_index_is_of(turned):
     ("sizes", "is_one"),
     [((8, 8, 8), True), ((7, 8, 8), False), ((8, 7, 8), False), ((8, 8, 7), False)],
 )
-def test_what_is_worth_a_product_of_matrices(sizes, is_one):
+def test_when_a_reduction_is_a_matmul(sizes, is_one):
     assert bool(tiling(product(F32, *sizes)).walks) == is_one
 
 
@@ -117,14 +123,14 @@ def convolved(size, channels, outputs, padding=1, batch=2):
     ],
 )  # fmt: skip
 def test_tiles_of_convolutions(stage, axes, walk):
-    found, walks = shown(stage)
-    assert [(names, tile) for names, tile, _ in found] == axes
-    assert [flat for _, _, flat in found] == [len(names) > 1 for names, _ in axes]
+    tiles, walks = shown(stage)
+    assert [(names, tile) for names, tile, _ in tiles] == axes
+    assert [flat for _, _, flat in tiles] == [len(names) > 1 for names, _ in axes]
     assert walks == [walk]
 
 
 def test_what_is_read_elsewhere_does_not_part_rows():
-    """Rows of two indices go as one, whatever place of the other factor is read."""
+    """Rows of two indices go as one, whatever place of the other operand is read."""
     n, i, j, k = indices("nijk")
     a, b, where = Tensor("a", F32, (4, 8, 24)), Tensor("b", F32, (24, 18)), Tensor("w", I32, (18,))
     out = Tensor("out", F32, (4, 8, 18))
@@ -162,7 +168,7 @@ def test_tiles_in_groups_are_all_tiles_once(rows, columns, group):
 
 
 @pytest.mark.parametrize("batch", [None, 2])
-def test_products_of_many_tiles_in_groups(batch):
+def test_matmuls_of_many_tiles_in_groups(batch):
     i, j, t, n0 = indices("ijtn")
     lead, first = ((batch,), (n0,)) if batch else ((), ())
     a, b = Tensor("a", F32, (*lead, 40, 8)), Tensor("b", F32, (*lead, 8, 24))
@@ -216,10 +222,10 @@ def rows(m, n, columns=False):
     ],
 )  # fmt: skip
 def test_tiles_of_reductions(stage, axes, walk):
-    found = tiling(stage)
+    tiles = tiling(stage)
     assert shown(stage) == (axes, [])
-    made = walk_of(stage.term, tuple(axis.tile for axis in found.axes))
-    assert ("".join(map(repr, made.indices)), made.tile, made.flat) == walk
+    built_walk = walk_of(stage.term, tuple(axis.tile for axis in tiles.axes))
+    assert ("".join(map(repr, built_walk.indices)), built_walk.tile, built_walk.flat) == walk
 
 
 def along(first, last):
@@ -239,8 +245,8 @@ def along(first, last):
 )  # fmt: skip
 def test_short_rows_go_as_one_where_lanes_are_left(last, outputs, tile, flat):
     """Below 64 points, and below the lanes that there are for each of the outputs."""
-    found = walk_of(along(100, last).term, (outputs,))
-    assert (found.tile, found.flat) == (tile, flat)
+    walk = walk_of(along(100, last).term, (outputs,))
+    assert (walk.tile, walk.flat) == (tile, flat)
 
 
 # Reductions in two steps -------------------------------------------------------------------------
@@ -335,12 +341,12 @@ def test_whether_anything_was_joined_is_only_asked_where_nothing_may_be(columns)
 def test_elements_with_gaps_are_all_elements_once(place, extent, steps):
     """Each element of the output is written by one point, and few others are looked at."""
     i, j = indices("ij")
-    found = solve((affine(place(i, j)),), (extent,), {i: range(5), j: range(4)})
-    points = points_of(found.elements)
-    (position,) = (values_of(e, points) for e in found.at)
+    solution = solve((affine(place(i, j)),), (extent,), {i: range(5), j: range(4)})
+    points = points_of(solution.elements)
+    (position,) = (values_of(e, points) for e in solution.at)
     inside = position[(0 <= position) & (position < extent)]
     assert sorted(inside.tolist()) == list(range(extent))
-    step, offset = found.elements.values()
+    step, offset = solution.elements.values()
     assert len(position) < extent + 2 * len(offset)
     assert abs(len(step) - steps) <= 1
 

@@ -123,17 +123,17 @@ def test_assignment_takes_one_point_each():
 
 def test_ranges_follow_from_conditions():
     i, j = indices("ij")
-    found = ranges_of([i, j], [AffineBound(i + j, 0, 10), AffineBound(affine(j), 2, 5)])
-    assert found == {i: range(-4, 8), j: range(2, 5)}
-    found = ranges_of([i, j], [AffineBound(i + j, 0, 10), AffineBound(i - j, 0, 10)])
-    assert found == {i: range(10), j: range(-4, 5)}
+    ranges = ranges_of([i, j], [AffineBound(i + j, 0, 10), AffineBound(affine(j), 2, 5)])
+    assert ranges == {i: range(-4, 8), j: range(2, 5)}
+    ranges = ranges_of([i, j], [AffineBound(i + j, 0, 10), AffineBound(i - j, 0, 10)])
+    assert ranges == {i: range(10), j: range(-4, 5)}
     below = [
         AffineBound(affine(i), 0, 99),
         AffineBound(j - i, 0, None),
         AffineBound(affine(j), 0, 5),
     ]
-    found = ranges_of([i, j], below)
-    assert found == {i: range(5), j: range(5)}
+    ranges = ranges_of([i, j], below)
+    assert ranges == {i: range(5), j: range(5)}
     assert ranges_of([i], [AffineBound(affine(i), 5, 3)]) == {i: range(0)}
     assert ranges_of(
         [i], [AffineBound(AffineIndex((), 4), 0, 3), AffineBound(affine(i), 0, 3)]
@@ -157,8 +157,8 @@ def test_reads_whose_guards_hold_nowhere_are_zero_and_made_nowhere():
     never = at(a, i, guards=[AffineBound(affine(i), 60, 90)])
     stage = elementwise(out, (i,), Apply("add", (never, Number(2.0))))
     program = Program((stage,), (out,))
-    found = program.run({a: np.full(6, np.nan, np.float32)}, "interpreter")
-    assert (found[out] == 2).all()
+    output = program.run({a: np.full(6, np.nan, np.float32)}, "interpreter")
+    assert (output[out] == 2).all()
     assert "load" not in {op.mnemonic for f in program.module.functions.values() for op in f.ops}
 
 
@@ -212,13 +212,13 @@ def check_generated(case):
     check(*case)
 
 
-def test_positions_of_numpy_agree_with_those_of_kernels():
+def test_positions_of_numpy_are_those_of_kernels():
     """The oracle itself, on a case computed by hand."""
     i = Index("i")
     a, out = Tensor("a", F32, (3,)), Tensor("out", F32, (5,))
     program = check(out, (2 * i,), "sum", [at(a, i)], {i: range(3)}, empty=0)
-    found = program.run({a: np.array([1, 2, 3], np.float32)}, "interpreter")[out]
-    assert found.tolist() == [1, 0, 2, 0, 3]
+    result = program.run({a: np.array([1, 2, 3], np.float32)}, "interpreter")[out]
+    assert result.tolist() == [1, 0, 2, 0, 3]
 
 
 @pytest.mark.parametrize("kind", ["sum", "max"])

@@ -62,31 +62,29 @@ ROOTS = {
 """Of the reals: whole numbers become f32."""
 
 
-def computed(terms, given, on="interpreter"):
+def computed(terms, inputs, on="interpreter"):
     """What terms over one index are of arrays, by name, all in one program."""
     i = Index("i")
-    count = len(next(iter(given.values())))
-    tensors = {n: Tensor(n, element_and_shape(x)[0], x.shape) for n, x in given.items()}
+    count = len(next(iter(inputs.values())))
+    tensors = {n: Tensor(n, element_and_shape(x)[0], x.shape) for n, x in inputs.items()}
     reads = {n: at(t, i) for n, t in tensors.items()}
     stages = [
-        elementwise(Tensor(name, kind_of(made := term(reads)), (count,)), (i,), made)
+        elementwise(Tensor(name, kind_of(result := term(reads)), (count,)), (i,), result)
         for name, term in terms.items()
     ]
     program = Program(tuple(stages), tuple(s.output for s in stages))
-    found = program.run({tensors[n]: x for n, x in given.items()}, on)
-    return {s.output.name: found[s.output] for s in stages}
+    results = program.run({tensors[n]: x for n, x in inputs.items()}, on)
+    return {s.output.name: results[s.output] for s in stages}
 
 
 def of_two(names):
     return {n: lambda r, n=n: Apply(n, (r["x"], r["y"])) for n in names}
 
 
-def same(found, expected):
-    for name, wanted in expected.items():
-        np.testing.assert_allclose(
-            found[name].astype(np.float64), np.asarray(wanted, np.float64), rtol=1e-5, atol=1e-6,
-            err_msg=name,
-        )  # fmt: skip
+def same(actual, expected):
+    for name, reference in expected.items():
+        values, reference = actual[name].astype(np.float64), np.asarray(reference, np.float64)
+        np.testing.assert_allclose(values, reference, rtol=1e-5, atol=1e-6, err_msg=name)
 
 
 @pytest.mark.parametrize(("x", "y", "more"), [(WHOLE, OTHER, OF_WHOLE), (REAL, SECOND, OF_REAL)])
@@ -99,13 +97,13 @@ def test_functions_of_two_numbers(x, y, more):
     else:
         base = lambda r: Apply("add", (Apply("abs", (r["x"],)), Number(1)))  # noqa: E731
         terms["pow"] = lambda r: Apply("pow", (base(r), r["y"]))
-    found = computed(terms, {"x": x, "y": y})
-    same(found, {n: f(x, y) for n, f in table.items()})
-    whole = {n for n, f in found.items() if f.dtype == np.int32}
-    assert whole == (set(table) - {n for n, f in found.items() if f.dtype == bool}
+    result = computed(terms, {"x": x, "y": y})
+    same(result, {n: f(x, y) for n, f in table.items()})
+    whole = {n for n, f in result.items() if f.dtype == np.int32}
+    assert whole == (set(table) - {n for n, f in result.items() if f.dtype == bool}
                      if x is WHOLE else set())  # fmt: skip
     conditions = {"lt", "le", "gt", "ge", "eq", "ne", "and", "or"}
-    assert {n for n, f in found.items() if f.dtype == bool} == conditions
+    assert {n for n, f in result.items() if f.dtype == bool} == conditions
 
 
 @pytest.mark.parametrize(("x", "y"), [(WHOLE, 3), (REAL, 2.0), (WHOLE, 2.5)])
@@ -114,8 +112,8 @@ def test_functions_of_a_number_and_a_literal(x, y, first):
     names = {n: f for n, f in BOTH.items() if n not in ("and", "or")}
     x = x[x != 0] if first else x
     order = (lambda r: (Number(y), r["x"])) if first else (lambda r: (r["x"], Number(y)))
-    found = computed({n: lambda r, n=n: Apply(n, order(r)) for n in names}, {"x": x})
-    same(found, {n: f(y, x) if first else f(x, y) for n, f in names.items()})
+    result = computed({n: lambda r, n=n: Apply(n, order(r)) for n in names}, {"x": x})
+    same(result, {n: f(y, x) if first else f(x, y) for n, f in names.items()})
     quotients = computed({"q": lambda r: Apply("quotient", order(r))}, {"x": x})["q"]
     exact = y / x if first else x / y
     real = x.dtype == np.float32 or isinstance(y, float)
@@ -134,18 +132,18 @@ def test_lanes_beyond_the_end_are_divided_by_nothing(on):
 
 @pytest.mark.parametrize("x", [WHOLE, REAL])
 def test_functions_of_one_number(x):
-    found = computed({n: lambda r, n=n: Apply(n, (r["x"],)) for n in OF_ONE}, {"x": x})
-    same(found, {n: f(x) for n, f in OF_ONE.items()})
-    assert all(f.dtype == x.dtype for n, f in found.items() if n != "not")
+    result = computed({n: lambda r, n=n: Apply(n, (r["x"],)) for n in OF_ONE}, {"x": x})
+    same(result, {n: f(x) for n, f in OF_ONE.items()})
+    assert all(f.dtype == x.dtype for n, f in result.items() if n != "not")
 
 
 @pytest.mark.parametrize("dtype", [np.int32, np.float32])
 def test_functions_of_the_reals(dtype):
     x = np.array([1], np.int32) if dtype == np.int32 else np.array([0.25, 0.5, 0.75], np.float32)
     table = {n: f for n, f in ROOTS.items() if n not in ("acosh", "atanh")}
-    found = computed({n: lambda r, n=n: Apply(n, (r["x"],)) for n in table}, {"x": x})
-    same(found, {n: f(x.astype(np.float64)) for n, f in table.items()})
-    assert all(f.dtype == np.float32 for f in found.values())
+    result = computed({n: lambda r, n=n: Apply(n, (r["x"],)) for n in table}, {"x": x})
+    same(result, {n: f(x.astype(np.float64)) for n, f in table.items()})
+    assert all(f.dtype == np.float32 for f in result.values())
 
 
 def test_what_is_defined_elsewhere():
@@ -169,9 +167,9 @@ def test_what_is_defined_elsewhere():
         "three": [3] * 3, "whole": [3] * 3, "real": [3.5] * 3,
         "said": [True] * 3, "place": [4] * 3,
     }  # fmt: skip
-    found = computed(terms, {"x": x})
-    same(found, expected)
-    assert [found[n].dtype for n in ("chosen", "counted")] == [np.float32, np.int32]
+    result = computed(terms, {"x": x})
+    same(result, expected)
+    assert [result[n].dtype for n in ("chosen", "counted")] == [np.float32, np.int32]
 
 
 @for_each(
@@ -223,17 +221,17 @@ def test_what_changes_no_truth_when_joined(kind, join, neutral):
     for values in ([0, 0, 0], [0, 1, 0], [1, 1, 1]):
         a = Tensor("a", I1, (3,))
         program = Program((contraction(out, (), kind, at(a, i), {i: range(3)}),), (out,))
-        found = program.run({a: np.array(values, bool)}, "interpreter")[out]
-        assert bool(found) == join.reduce(np.array(values, bool))
+        result = program.run({a: np.array(values, bool)}, "interpreter")[out]
+        assert bool(result) == join.reduce(np.array(values, bool))
 
 
-@for_each(("item", "found"), [
+@for_each(("item", "expected"), [
         (np.zeros((2, 3), np.float16), (F16, (2, 3))), (np.zeros(4, bool), (I1, (4,))),
         (np.zeros((), np.int64), (I64, ())), (3, (I32, ())), (True, (I32, ())), (0.5, (F32, ())),
         ((BF16, [4, 5]), (BF16, (4, 5))), (np.float64(1), (F32, ())), (np.int8(1), (I8, ())),
     ])  # fmt: skip
-def test_what_arguments_are(item, found):
-    assert element_and_shape(item) == found
+def test_what_arguments_are(item, expected):
+    assert element_and_shape(item) == expected
 
 
 @pytest.mark.parametrize("item", [np.zeros(3, np.complex64), "text", None, [1, 2], object()])
@@ -254,10 +252,10 @@ def test_calls_of_functions():
     two = TensorFunction(Program((first, second), (out, twice)), (x, n, s))
     data = np.arange(8, dtype=np.float32)[::2]
     assert one(data, 3.0, 1, on="interpreter").tolist() == [1, 7, 13, 19]
-    given = np.full((), 2, np.float32)
-    assert one(data, given, given, on="interpreter").tolist() == [2, 6, 10, 14]
-    found = two(data, 1, 0.0, on="interpreter")
-    assert [f.tolist() for f in found] == [[0, 2, 4, 6], [0, 4, 8, 12]]
+    array = np.full((), 2, np.float32)
+    assert one(data, array, array, on="interpreter").tolist() == [2, 6, 10, 14]
+    result = two(data, 1, 0.0, on="interpreter")
+    assert [f.tolist() for f in result] == [[0, 2, 4, 6], [0, 4, 8, 12]]
     assert one.module.functions.keys() == {"k0_out"}
     for bad, message in (
         ((data,), "3 arrays are needed, not 1"),

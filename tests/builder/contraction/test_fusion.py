@@ -31,21 +31,25 @@ def test_what_is_computed_where_it_is_read():
     assert kinds(twice, added, kept=[b, c]) == ["b", "c"]
     assert kinds(twice, added, kept=[]) == []
     # A reduction is read by one kernel, element by element.
-    sums = contraction(Tensor("s", F32, (40,)), (i,), "sum", at(a, i, j),
+    row_totals = contraction(Tensor("s", F32, (40,)), (i,), "sum", at(a, i, j),
                        {i: range(40), j: range(30)})  # fmt: skip
-    rows = elementwise(Tensor("r", F32, (40,)), (k,), Apply("add", (at(sums.output, k), Number(1))))
-    more = elementwise(Tensor("t", F32, (40,)), (m,), Apply("sub", (at(sums.output, m), Number(1))))
-    turned = elementwise(Tensor("u", F32, (40,)), (k,), at(sums.output, 39 - k))
-    spread = elementwise(d, (k, m), Apply("add", (at(sums.output, k), at(a, k, m))))
-    both = Apply("add", (at(sums.output, k), at(sums.output, k * 0)))
-    again = elementwise(Tensor("v", F32, (40,)), (k,), both)
-    part = elementwise(Tensor("w", F32, (20,)), (k,), at(sums.output, k))
-    assert kinds(sums, rows, kept=[rows.output]) == ["r"]
-    assert kinds(sums, rows, more, kept=[rows.output, more.output]) == ["s", "r", "t"]
-    for other in (turned, spread, again, part):
-        assert kinds(sums, other, kept=[other.output]) == ["s", other.output.name]
-    total = contraction(Tensor("x", F32, ()), (), "sum", at(sums.output, i), {i: range(40)})
-    assert kinds(sums, total, kept=[total.output]) == ["s", "x"]
+    rows = elementwise(
+        Tensor("r", F32, (40,)), (k,), Apply("add", (at(row_totals.output, k), Number(1)))
+    )
+    more = elementwise(
+        Tensor("t", F32, (40,)), (m,), Apply("sub", (at(row_totals.output, m), Number(1)))
+    )
+    turned = elementwise(Tensor("u", F32, (40,)), (k,), at(row_totals.output, 39 - k))
+    spread = elementwise(d, (k, m), Apply("add", (at(row_totals.output, k), at(a, k, m))))
+    both = Apply("add", (at(row_totals.output, k), at(row_totals.output, k * 0)))
+    copy = elementwise(Tensor("v", F32, (40,)), (k,), both)
+    part = elementwise(Tensor("w", F32, (20,)), (k,), at(row_totals.output, k))
+    assert kinds(row_totals, rows, kept=[rows.output]) == ["r"]
+    assert kinds(row_totals, rows, more, kept=[rows.output, more.output]) == ["s", "r", "t"]
+    for other in (turned, spread, copy, part):
+        assert kinds(row_totals, other, kept=[other.output]) == ["s", other.output.name]
+    total = contraction(Tensor("x", F32, ()), (), "sum", at(row_totals.output, i), {i: range(40)})
+    assert kinds(row_totals, total, kept=[total.output]) == ["s", "x"]
 
 
 def work(count, term):
@@ -58,47 +62,47 @@ def work(count, term):
 @pytest.mark.parametrize(
     ("count", "reads", "inside"), [(16, 2, True), (17, 2, False), (32, 1, True), (33, 1, False)]
 )
-def test_what_is_read_at_several_places_is_computed_again_where_it_is_cheap(count, reads, inside):
+def test_what_is_read_at_several_places_is_recomputed_where_it_is_cheap(count, reads, inside):
     i, j = indices("ij")
     a, b, c = (Tensor(name, F32, (40,)) for name in "abc")
-    made = elementwise(b, (i,), work(count, at(a, i)))
+    kernel = elementwise(b, (i,), work(count, at(a, i)))
     places = [at(b, j), at(b, 39 - j)][:reads]
     term = places[0] if reads == 1 else Apply("add", tuple(places))
-    assert kinds(made, elementwise(c, (j,), term), kept=[c]) == (["c"] if inside else ["b", "c"])
+    assert kinds(kernel, elementwise(c, (j,), term), kept=[c]) == (["c"] if inside else ["b", "c"])
 
 
 @pytest.mark.parametrize(("count", "inside"), [(0, True), (8, True), (9, False)])
 @pytest.mark.parametrize("reader", ["reduction", "two kernels"])
-def test_what_is_read_often_is_computed_again_where_it_is_cheap(count, inside, reader):
+def test_what_is_read_often_is_recomputed_where_it_is_cheap(count, inside, reader):
     i, j = indices("ij")
     a, b = Tensor("a", F32, (40,)), Tensor("b", F32, (40,))
-    made = elementwise(b, (i,), work(count, at(a, i)))
+    kernel = elementwise(b, (i,), work(count, at(a, i)))
     if reader == "reduction":
         rest = [contraction(Tensor("c", F32, ()), (), "sum", at(b, j), {j: range(40)})]
     else:
         rest = [elementwise(Tensor(n, F32, (40,)), (j,), at(b, j)) for n in "cd"]
     names = [s.output.name for s in rest]
     kept = [s.output for s in rest]
-    assert kinds(made, *rest, kept=kept) == (names if inside else ["b", *names])
+    assert kinds(kernel, *rest, kept=kept) == (names if inside else ["b", *names])
 
 
 @pytest.mark.parametrize(("count", "inside"), [(0, True), (1, False)])
-def test_factors_of_products_are_not_computed_again(count, inside):
+def test_operands_of_matmuls_are_not_recomputed(count, inside):
     i, j, k, m, n = indices("ijkmn")
     x, a, b, c = (Tensor(name, F32, (32, 32)) for name in "xabc")
-    made = elementwise(a, (m, n), work(count, at(x, m, n)))
+    kernel = elementwise(a, (m, n), work(count, at(x, m, n)))
     box = {i: range(32), j: range(32), k: range(32)}
     multiplied = contraction(c, (i, j), "sum", times(at(a, i, k), at(b, k, j)), box)
-    assert kinds(made, multiplied, kept=[c]) == (["c"] if inside else ["a", "c"])
+    assert kinds(kernel, multiplied, kept=[c]) == (["c"] if inside else ["a", "c"])
 
 
 def test_what_is_read_at_computed_places_stays_in_memory():
     i, j = indices("ij")
     a, b, c = Tensor("a", F32, (40,)), Tensor("b", F32, (40,)), Tensor("c", F32, (40,))
     where = Tensor("where", I32, (40,))
-    made = elementwise(b, (i,), work(1, at(a, i)))
+    kernel = elementwise(b, (i,), work(1, at(a, i)))
     reader = elementwise(c, (j,), Read(b, (at(where, j),)))
-    assert kinds(made, reader, kept=[c]) == ["b", "c"]
+    assert kinds(kernel, reader, kept=[c]) == ["b", "c"]
 
 
 def test_terms_are_as_memory_gives_them_back():

@@ -36,16 +36,16 @@ def convolution(batch, size, channels, outputs):
 
 
 def remarks(program):
-    found = tileir.backend.compile(program.module, "sm_90a", {})
-    return " ".join(r.message for r in found.remarks)
+    compiled = tileir.backend.compile(program.module, "sm_90a", {})
+    return " ".join(r.message for r in compiled.remarks)
 
 
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("make", [product, convolution])
 def test_large_ones_are_read_by_tensor_maps_and_multiplied_by_warpgroups(make):
     program = make(*((4096,) * 3 if make is product else (4, 56, 128, 256)))[-1]
-    said = remarks(program)
-    assert said.count("copied 3 iterations ahead") == 2 and "no tensor map" not in said
+    text = remarks(program)
+    assert text.count("copied 3 iterations ahead") == 2 and "no tensor map" not in text
 
 
 @pytest.mark.slow
@@ -60,8 +60,8 @@ def test_boxes_of_pixels_are_rows():
     windows = np.lib.stride_tricks.sliding_window_view(wide, (3, 3), (1, 2))
     expected = np.einsum("nxycrs,rsco->nxyo", windows, k.astype(np.float32))
     for options in ({}, {"target": "sm_90a", "warp_specialize": False}, {"target": "sm_80"}):
-        found = program.run({a: x, w: k}, "simt" if options else "interpreter", **options)[out]
-        assert (found == expected).all(), options
+        result = program.run({a: x, w: k}, "simt" if options else "interpreter", **options)[out]
+        assert (result == expected).all(), options
 
 
 @pytest.mark.sampled(1)
@@ -75,9 +75,9 @@ def test_roles_of_convolutions_compute_what_their_kernel_does(size, channels, ou
     front = "cse,licm,scalarize-pointer-steps,modulo-to-mask,infer-descriptors"
     module = run(program.module, f"{front},persist,warp-specialize,defer-wgmma-waits").module
     assert module.stage == "warp_specialized"
-    found = np.full(out.shape, np.nan, np.float16)
+    actual = np.full(out.shape, np.nan, np.float16)
     extents = [program.launches[0].grid, 1, 1]
-    given = len(module.functions["k0_out"].parameters) - 3
-    grid = (2,) if given else tuple(extents)
-    interpret(module, "k0_out", grid, [x, k, found, *extents[:given]])
-    assert (found == expected).all()
+    grid_parameters = len(module.functions["k0_out"].parameters) - 3
+    grid = (2,) if grid_parameters else tuple(extents)
+    interpret(module, "k0_out", grid, [x, k, actual, *extents[:grid_parameters]])
+    assert (actual == expected).all()

@@ -22,11 +22,11 @@ Row = tuple[list[int], int]
 def rows_of(bounds: list[AffineBound], indices: list[Index]) -> list[Row]:
     rows: list[Row] = []
     for bound in bounds:
-        factors = [bound.of.coefficient(i) for i in indices]
+        coefficients = [bound.of.coefficient(i) for i in indices]
         if bound.low is not None:
-            rows.append((factors, bound.of.constant - bound.low))
+            rows.append((coefficients, bound.of.constant - bound.low))
         if bound.high is not None:
-            rows.append(([-n for n in factors], bound.high - 1 - bound.of.constant))
+            rows.append(([-n for n in coefficients], bound.high - 1 - bound.of.constant))
     return rows
 
 
@@ -43,7 +43,7 @@ def determinant(rows: list[list[int]]) -> int:
 def vertices(rows: list[Row], count: int) -> Iterator[list[Fraction]]:
     """The points where `count` of the forms are 0 and none is negative."""
     for chosen in combinations(rows, count):
-        matrix = [factors for factors, _ in chosen]
+        matrix = [coefficients for coefficients, _ in chosen]
         scale = determinant(matrix)
         if not scale:
             continue
@@ -118,12 +118,12 @@ def test_every_point_where_the_conditions_hold_is_in_range(seed: int) -> None:
         if all(sum(n * x for n, x in zip(f, p, strict=True)) + c >= 0 for f, c in rows)
     ]  # fmt: skip
     try:
-        found = ranges_of(indices, bounds)
+        ranges = ranges_of(indices, bounds)
     except BuildError as error:
         assert error.diagnostics[0].code == "TIR0811"
         return
     for point in points:
-        assert all(x in found[i] for i, x in zip(indices, point, strict=True))
+        assert all(x in ranges[i] for i, x in zip(indices, point, strict=True))
 
 
 def test_an_index_that_grows_with_another_is_not_bounded() -> None:

@@ -71,7 +71,7 @@ swish_out[x, y] = A[x, y] * tmp[x, y];
 swish_out.compile();
 """
 
-SUM = """
+ROW_TOTALS = """
 Func sum_out;
 In A;
 Var x;
@@ -116,7 +116,7 @@ _sum.fuse_at(_softmax, x);
 _softmax.compile_to_kernel();
 """
 
-TWO_PRODUCTS = """
+TWO_MATMULS = """
 Func _2mm, mm;
 In A, B, C;
 Var m, n;

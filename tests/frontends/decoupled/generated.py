@@ -134,8 +134,8 @@ def _schedule(draw: Any, labels: tuple[str, ...], first: tuple[str, ...], text: 
     for label in LABELS:
         if label in labels or f", {label})" in own or (lines[:1] and f", {label})" in inner):
             size = draw(st.sampled_from([0, 0, 1, 2, 4, 8, 16]))
-            known = label in labels or f", {label})" in own or lines[0].startswith("g.")
-            if known and size <= blocks.get(label, size):
+            is_label = label in labels or f", {label})" in own or lines[0].startswith("g.")
+            if is_label and size <= blocks.get(label, size):
                 lines.append(f"f.tensorize({label}:{size});")
     mapped = [n for n in blocks if n in labels]
     if mapped and draw(st.booleans()):

@@ -42,29 +42,29 @@ def f16(*shape: int) -> Tensor:
 def test_schedules_found_are_right(name: str) -> None:
     program, sizes = parse(getattr(d, name)), SIZES[name]
     rng = np.random.default_rng(1)
-    given = program.function().arguments(sizes, lambda shape: rng.random(shape, np.float32))
-    found = autoschedule(program, given, count=2)
-    assert len(found) == 2 and found[0].seconds <= found[1].seconds
-    for one in found:
+    inputs = program.function().arguments(sizes, lambda shape: rng.random(shape, np.float32))
+    schedule = autoschedule(program, inputs, count=2)
+    assert len(schedule) == 2 and schedule[0].seconds <= schedule[1].seconds
+    for one in schedule:
         function = one.program.function()
-        expected = function.reference(*given)
-        np.testing.assert_allclose(function(*given), expected, rtol=1e-4, atol=1e-4)
+        expected = function.reference(*inputs)
+        np.testing.assert_allclose(function(*inputs), expected, rtol=1e-4, atol=1e-4)
 
 
 def best(source: str, *arguments: Any, **types: str) -> Any:
-    (found,) = autoschedule(parse(source), arguments, types=types)
-    target = found.program.compiled_funcs[0]
-    return found, found.program.funcs[target].schedule
+    (result,) = autoschedule(parse(source), arguments, types=types)
+    target = result.program.compiled_funcs[0]
+    return result, result.program.funcs[target].schedule
 
 
-def test_a_large_product_gets_large_tiles_in_groups() -> None:
+def test_a_large_matmul_gets_large_tiles_in_groups() -> None:
     _, schedule = best(d.MATMUL, f16(4096, 4096), f16(4096, 4096), matmul="float16")
     assert schedule.blocks["m"] * schedule.blocks["n"] >= 128 * 128
     assert any(level.inner for level in schedule.order)
     assert schedule.num_stages >= 3
 
 
-def test_instances_of_a_shallow_product_write_rows() -> None:
+def test_instances_of_a_shallow_matmul_write_rows() -> None:
     """Its result is most of what moves."""
     _, schedule = best(d.MMSIGMOID, f16(8192, 128), f16(128, 8192), mmsigmoid="float16")
     assert [(level.label, level.inner) for level in schedule.order] == [("m", None), ("n", None)]
@@ -74,27 +74,27 @@ def test_instances_of_a_shallow_product_write_rows() -> None:
 @pytest.mark.parametrize("name", ["FLASH", "MATMUL", "SOFTMAX", "INNER_2MM"])
 def test_what_schedules_share_of_a_search_is_what_each_has_alone(name: str) -> None:
     program, sizes = parse(getattr(d, name)), SIZES[name]
-    given = program.function().arguments(sizes, lambda shape: np.zeros(shape, np.float32))
-    found = autoschedule(program, given, count=30)
-    assert len(found) > 15
-    for one in found:
-        assert one.seconds == pytest.approx(alone(one.program, given), rel=1e-12)
+    arguments = program.function().arguments(sizes, lambda shape: np.zeros(shape, np.float32))
+    schedule = autoschedule(program, arguments, count=30)
+    assert len(schedule) > 15
+    for one in schedule:
+        assert one.seconds == pytest.approx(alone(one.program, arguments), rel=1e-12)
 
 
-def test_a_deep_product_is_cut_along_its_depth() -> None:
-    found, schedule = best(d.MATMUL, f16(64, 16384), f16(16384, 64))
+def test_a_deep_matmul_is_split_along_k() -> None:
+    best_schedule, schedule = best(d.MATMUL, f16(64, 16384), f16(16384, 64))
     assert "k" in schedule.blocks
-    launches = found.program.function().plan(f16(64, 16384), f16(16384, 64)).launches
+    launches = best_schedule.program.function().plan(f16(64, 16384), f16(16384, 64)).launches
     assert len(launches) == 2 and launches[0].instances >= 66
 
 
 @pytest.mark.slow
 def test_attention_is_one_kernel_that_goes_over_the_keys_once() -> None:
     key = Tensor(F16, (64, 128, 2048), (2048 * 128, 1, 128))
-    found, schedule = best(d.FLASH, f16(64, 2048, 128), key, f16(64, 2048, 128), 0.1)
+    best_schedule, schedule = best(d.FLASH, f16(64, 2048, 128), key, f16(64, 2048, 128), 0.1)
     assert schedule.online == {"l"} and schedule.blocks["m"] >= 64
-    assert not {f.schedule.fusion for f in found.program.funcs.values()} - {
-        f.schedule.fusion for f in group(found.program.definitions, "attention").funcs
+    assert not {f.schedule.fusion for f in best_schedule.program.funcs.values()} - {
+        f.schedule.fusion for f in group(best_schedule.program.definitions, "attention").funcs
     }
 
 
@@ -103,20 +103,21 @@ def test_of_causal_attention_the_longest_rows_come_first() -> None:
     score = "rdot(Q[h, m, k], K[h, k, l], k) * scale"
     source = d.FLASH.replace(score, f"where(l <= reshape(m, m, 1), {score}, -inf)")
     key = Tensor(F16, (16, 128, 2048), (2048 * 128, 1, 128))
-    found, schedule = best(source, f16(16, 2048, 128), key, f16(16, 2048, 128), 0.1)
+    best_schedule, schedule = best(source, f16(16, 2048, 128), key, f16(16, 2048, 128), 0.1)
     assert schedule.reverse == {"m"} and schedule.order[0].label == "m"
-    assert "reverse(m)" in found.schedule
+    assert "reverse(m)" in best_schedule.schedule
 
 
 def test_rows_that_fit_stay_where_they_are() -> None:
-    found, schedule = best(d.SOFTMAX, f32(16384, 4096))
+    best_schedule, schedule = best(d.SOFTMAX, f32(16384, 4096))
     assert (
-        schedule.tensors["y"] == 0 and len(found.program.function().plan(f32(8, 64)).launches) == 1
+        schedule.tensors["y"] == 0
+        and len(best_schedule.program.function().plan(f32(8, 64)).launches) == 1
     )
 
 
 def test_few_long_rows_are_shared_by_blocks() -> None:
-    _, schedule = best(d.SUM, f32(2, 1 << 22))
+    _, schedule = best(d.ROW_TOTALS, f32(2, 1 << 22))
     assert schedule.blocks["k"] < 1 << 22
 
 
@@ -162,9 +163,9 @@ def test_what_is_chosen_is_within_a_twentieth_of_the_best_of_a_search(
 
     bare = program.without_schedule().with_schedule(f"{target}.compile();")
     legal, illegal = space(bare, template)
-    found = [estimated(one, target, arguments, types) for one in legal.values()]
-    assert not illegal and len(found) >= 18
-    assert chosen.seconds <= min(found) * 1.05
+    estimates = [estimated(one, target, arguments, types) for one in legal.values()]
+    assert not illegal and len(estimates) >= 18
+    assert chosen.seconds <= min(estimates) * 1.05
 
 
 def estimated(program: Any, target: str, arguments: list[Tensor], types: dict[str, str]) -> float:

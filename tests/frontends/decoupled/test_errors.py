@@ -149,7 +149,7 @@ def test_an_atomic_reduction_is_the_last_operation() -> None:
 def test_calls() -> None:
     source = HEAD + BODY + "f.compile();"
     A, B = np.ones((2, 3), np.float32), np.ones(3, np.float32)
-    for given, named, words in (
+    for arguments, named, words in (
         ((A,), {}, "f needs B"),
         ((A, B, B), {}, "there are 3 arguments"),
         ((A, B), {"A": A}, "A is given twice"),
@@ -167,7 +167,7 @@ def test_calls() -> None:
         ((A, B), {"out": np.zeros(3, np.float32)}, "the result has shape (2,), not (3,)"),
         ((A, B), {"on": "nowhere"}, "no executor nowhere"),
     ):
-        assert words in str(caught(source, *given, **named)), words
+        assert words in str(caught(source, *arguments, **named)), words
 
 
 def test_what_is_not_compiled_is_not_called() -> None:

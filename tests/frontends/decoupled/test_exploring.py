@@ -22,8 +22,8 @@ SOURCES = [text for name, text in vars(d).items() if name.isupper() and "Func" i
 def test_shorthand_says_the_whole_schedule(source: str) -> None:
     program = parse(source)
     short = shorten(program.definitions)
-    again = program.without_schedule().with_schedule(expand(short))
-    assert {n: f.schedule for n, f in again.funcs.items()} == {
+    expanded = program.without_schedule().with_schedule(expand(short))
+    assert {n: f.schedule for n, f in expanded.funcs.items()} == {
         n: f.schedule for n, f in program.funcs.items()
     }
 
@@ -44,9 +44,9 @@ def test_what_is_no_shorthand_is_refused(text: str) -> None:
     assert error.value.code == "TIR1206"
 
 
-def test_templates_are_products() -> None:
-    found = list(choices("f = x:{1|2}/0 {map(x, y)|map(y, x)} w{4}"))
-    assert len(found) == 4 and found[0] == "f = x:1/0 map(x, y) w4"
+def test_templates_are_cartesian_products() -> None:
+    expanded = list(choices("f = x:{1|2}/0 {map(x, y)|map(y, x)} w{4}"))
+    assert len(expanded) == 4 and expanded[0] == "f = x:1/0 map(x, y) w4"
     assert list(choices("f = x:1")) == ["f = x:1"]
     with pytest.raises(TileirError, match="stands for"):
         list(choices("f = " + " ".join(["w{1|2|4|8}"] * 11)))
@@ -60,24 +60,24 @@ def test_illegal_schedules_are_left_out_with_their_error() -> None:
 
 
 def test_the_fastest_comes_first() -> None:
-    def clock(plan: Any, given: Any) -> float:
+    def clock(plan: Any, arguments: Any) -> float:
         return float(plan.launches[0].instances)
 
     A = np.ones((8, 64), np.float32)
-    found = explore(parse(d.RELU), "relu_out = x:{1|2|8}/0 y:/0", [A], clock)
-    assert found.best == Timing("relu_out = x:8/0 y:/0", 1.0)
-    assert found.competitive() == pytest.approx(1 / 3)
-    assert found.competitive(baseline=4.0) == pytest.approx(2 / 3)
+    outcome = explore(parse(d.RELU), "relu_out = x:{1|2|8}/0 y:/0", [A], clock)
+    assert outcome.best == Timing("relu_out = x:8/0 y:/0", 1.0)
+    assert outcome.competitive() == pytest.approx(1 / 3)
+    assert outcome.competitive(baseline=4.0) == pytest.approx(2 / 3)
 
 
 def test_an_executor_may_be_the_clock() -> None:
     A = np.ones((4, 64), np.float32)
     template = "relu_out = x:4/0 y:{32|64}/0"
 
-    def check(plan: Any, given: Any) -> str | None:
-        return None if (plan.run(given, "cpu") == 1).all() else "off"
+    def check(plan: Any, arguments: Any) -> str | None:
+        return None if (plan.run(arguments, "cpu") == 1).all() else "off"
 
-    found = explore(parse(d.RELU), template, [A], wall_clock("cpu", 1), check=check)
-    assert len(found.timings) == 2 and all(t.seconds > 0 for t in found.timings)
+    outcome = explore(parse(d.RELU), template, [A], wall_clock("cpu", 1), check=check)
+    assert len(outcome.timings) == 2 and all(t.seconds > 0 for t in outcome.timings)
     wrong = explore(parse(d.RELU), template, [A], wall_clock("cpu", 1), check=lambda p, g: "off")
     assert not wrong.timings and [t.wrong for t in wrong.illegal] == ["off", "off"]

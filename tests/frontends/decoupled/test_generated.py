@@ -19,14 +19,15 @@ from . import definitions as d, generated
 
 @pytest.mark.slow
 @over(generated.definitions(), st.integers(0, 1 << 30))
-def test_schedules_do_not_change_what_is_computed(found: generated.Definition, seed: int) -> None:
-    function = parse(found.source).function()
+def test_schedules_do_not_change_what_is_computed(actual: generated.Definition, seed: int) -> None:
+    function = parse(actual.source).function()
     rng = np.random.default_rng(seed)
     arrays = {
-        name: _array(rng, [found.sizes[n] for n in found.inputs[name]]) for name in function.tensors
+        name: _array(rng, [actual.sizes[n] for n in actual.inputs[name]])
+        for name in function.tensors
     }
     scalars = dict.fromkeys(function.scalars, 0.75)
-    sizes = {n: found.sizes[n] for n in function.labels}
+    sizes = {n: actual.sizes[n] for n in function.labels}
     expected = function.reference(**arrays, **scalars, **sizes)
     result = function(**arrays, **scalars, **sizes)
     scale = 1 + np.abs(expected[np.isfinite(expected)]).max(initial=0)
@@ -39,7 +40,7 @@ def _array(rng: Any, shape: list[int]) -> Any:
 
 
 SOURCES = [text for name, text in vars(d).items() if name.isupper() and "Func" in text]
-PIECES = [
+FRAGMENTS = [
     *"[](),;:.=+-*/%<017xyklmnA#$é \n", "rsum", "rdot", "exp", "reshape", "len", "Func", "In",
     "Var", "RVar", "SIn", "block", "tensorize", "map", "fuse_at", "online", "atomic", "compile",
     "reverse", "math", "approx", "evict_first", "evict_last", "persistent", "roles", "off",
@@ -55,11 +56,11 @@ def mutated(rng: random.Random) -> str:
         i, j = rng.randrange(len(tokens)), rng.randrange(len(tokens))
         change = rng.randrange(4)
         if change == 0:
-            tokens[i] = rng.choice(PIECES)
+            tokens[i] = rng.choice(FRAGMENTS)
         elif change == 1:
             tokens[i], tokens[j] = tokens[j], tokens[i]
         elif change == 2:
-            tokens.insert(i, rng.choice([*PIECES, *tokens]))
+            tokens.insert(i, rng.choice([*FRAGMENTS, *tokens]))
         else:
             del tokens[i : i + rng.randint(1, 3)]
             tokens = tokens or [";"]
@@ -82,8 +83,8 @@ def test_malformed_sources_end_in_errors_with_a_place(seed: int) -> None:
             for name in program.compiled_funcs:
                 function = program.function(name)
                 small = dict.fromkeys(function.labels, 3)
-                given = function.arguments(small, lambda shape: np.ones(shape, np.float32))
-                _ = function.plan(*given)
+                arguments = function.arguments(small, lambda shape: np.ones(shape, np.float32))
+                _ = function.plan(*arguments)
         except TileirError as error:
             refused += 1
             if error.code != "TIR1205":

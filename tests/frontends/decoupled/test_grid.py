@@ -26,13 +26,13 @@ def looped(schedule: Schedule, counts: dict[str, int]) -> Iterator[dict[str, int
 
     def visit(order: tuple[MapLevel, ...], at: dict[str, int]) -> Iterator[dict[str, int]]:
         if not order:
-            found = joined(schedule.order, at)
-            if all(found[n] < counts[n] for n in counts):
-                yield found
+            indices = joined(schedule.order, at)
+            if all(indices[n] < counts[n] for n in counts):
+                yield indices
             return
         split, *rest = order
-        factor = {s.inner: s.factor for s in schedule.order}.get(split.label)
-        total = factor or counts[split.label]
+        split_factor = {s.inner: s.factor for s in schedule.order}.get(split.label)
+        total = split_factor or counts[split.label]
         for place in range(-(-total // split.factor)):
             yield from visit(tuple(rest), {**at, split.label: place})
 
@@ -41,14 +41,14 @@ def looped(schedule: Schedule, counts: dict[str, int]) -> Iterator[dict[str, int
 
 def joined(order: tuple[MapLevel, ...], at: dict[str, int]) -> dict[str, int]:
     """Dimensions put together, the innermost splits first."""
-    found = dict(at)
+    indices = dict(at)
     for split in reversed(order):
         if split.inner:
-            inner = found.pop(split.inner)
-            found[split.label] = found[split.label] * split.factor + inner
+            inner = indices.pop(split.inner)
+            indices[split.label] = indices[split.label] * split.factor + inner
             if inner >= split.factor:
-                found[split.label] = 1 << 30
-    return found
+                indices[split.label] = 1 << 30
+    return indices
 
 
 def random_grid(rng: random.Random) -> tuple[Schedule, dict[str, int]]:
@@ -68,15 +68,15 @@ def random_grid(rng: random.Random) -> tuple[Schedule, dict[str, int]]:
 
 @for_each("seed", range(60))
 def test_instances_are_counted_as_loops_come_to_them(seed: int) -> None:
-    """Groups that a factor does not divide included: the last one is smaller."""
+    """Groups that a split factor does not divide included: the last one is smaller."""
     schedule, counts = random_grid(random.Random(seed))
     grid = levels(schedule, counts)
     expected = list(looped(schedule, counts))
     assert instances(grid) == len(expected)
 
-    found = places(grid, np.arange(instances(grid)))
+    indices = places(grid, np.arange(instances(grid)))
     for label, count in counts.items():
-        block = np.broadcast_to(found.get(label, 0), len(expected))
+        block = np.broadcast_to(indices.get(label, 0), len(expected))
         assert block.tolist() == [at[label] for at in expected], (label, count)
         (last,) = np.broadcast_to(places(grid, np.arange(1), {label}).get(label, 0), 1)
         assert last == count - 1 - expected[0][label]
@@ -110,7 +110,7 @@ def test_a_smaller_last_group_computes_what_others_do(on: str) -> None:
         matmul.map(n:ni/2, m, ni); matmul.reverse(m); matmul.num_warps(4);"""
     function = parse(d.MATMUL).without_schedule().with_schedule(schedule).function()
     rng = np.random.default_rng(0)
-    given = [rng.standard_normal(shape).astype(np.float16) for shape in ((128, 64), (64, 192))]
+    inputs = [rng.standard_normal(shape).astype(np.float16) for shape in ((128, 64), (64, 192))]
     options = {"target": "sm_90a"} if on == "simt" else {}
-    found = function(*given, on=on, options=options)
-    np.testing.assert_allclose(found, function.reference(*given), rtol=1e-3, atol=1e-3)
+    result = function(*inputs, on=on, options=options)
+    np.testing.assert_allclose(result, function.reference(*inputs), rtol=1e-3, atol=1e-3)

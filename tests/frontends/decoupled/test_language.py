@@ -47,16 +47,16 @@ def test_functions(name: str) -> None:
     if function.kind == "integer":
         arrays = [(a * 5e8).astype(np.int32) // (i * 1000 + 1) for i, a in enumerate(arrays)]
     operands = [f"{n}[x, y]" for n in "ABC"[: function.arity]]
-    found, expected = whole(f"{name}({', '.join(operands)})", *arrays)
-    np.testing.assert_allclose(found, expected, rtol=3e-6)
+    result, expected = whole(f"{name}({', '.join(operands)})", *arrays)
+    np.testing.assert_allclose(result, expected, rtol=3e-6)
     if function.kind == "integer":
         return
     fixed = [operands[0], "1.5", "2"][: function.arity]
     if name == "where":
         fixed = ["A[x, y] > 0.5", "1", "A[x, y]"]
     numbers = ", ".join(["0.5"] * function.arity)
-    found, expected = whole(f"{name}({', '.join(fixed)}) + {name}({numbers})", arrays[0])
-    np.testing.assert_allclose(found, expected, rtol=3e-6)
+    result, expected = whole(f"{name}({', '.join(fixed)}) + {name}({numbers})", arrays[0])
+    np.testing.assert_allclose(result, expected, rtol=3e-6)
 
 
 @pytest.mark.sampled(2)
@@ -77,15 +77,15 @@ def test_functions(name: str) -> None:
 def test_operations(expression: str) -> None:
     names = [n for n in "AB" if f"{n}[" in expression]
     arrays = [positive(3, 5), positive(3, 5) + 1][: 1 + ("B" in names)]
-    found, expected = whole(expression, *arrays) if names else sized(expression)
-    np.testing.assert_allclose(found, expected, rtol=1e-5)
+    result, expected = whole(expression, *arrays) if names else sized(expression)
+    np.testing.assert_allclose(result, expected, rtol=1e-5)
 
 
 def sized(expression: str) -> Any:
     source = f"Func f; Var x, y; SIn s; f[x, y] = {expression}; f.tensorize(y:0); f.compile();"
     function = parse(source).function()
-    given = [3 for _ in function.scalars]
-    return function(*given, x=3, y=5), function.reference(*given, x=3, y=5)
+    arguments = [3 for _ in function.scalars]
+    return function(*arguments, x=3, y=5), function.reference(*arguments, x=3, y=5)
 
 
 @pytest.mark.sampled(1)
@@ -94,8 +94,8 @@ def test_reshape_may_move_the_elements_of_a_tensor(on: str) -> None:
     source = "Func f; In A; Var x, y; f[x, y] = reshape(A[y, x], x, y) * 2; f.compile();"
     A = positive(7, 5)
     for schedule in ("f.tensorize(x:0, y:0);", "f.block(x:2, y:4); f.tensorize(y:0);", ""):
-        found = parse(source).with_schedule(schedule).function()(A, on=on)
-        assert (found == A.reshape(5, 7) * 2).all()
+        result = parse(source).with_schedule(schedule).function()(A, on=on)
+        assert (result == A.reshape(5, 7) * 2).all()
 
 
 TYPES = ["float16", "float32", "float64", "bfloat16", "int8", "int16", "int32", "int64", "bool"]
@@ -113,9 +113,9 @@ def test_types_of_tensors(dtype: str) -> None:
     g[x, y] = A[x, y] + B[x, y]; g.tensorize(y:0); g.compile();
     """
     program = parse(source)
-    found = program.function("f")(A, B)
-    assert found.dtype == (np.float64 if dtype.endswith("t64") else np.float32)
-    np.testing.assert_allclose(found, program.function("f").reference(A, B), rtol=1e-3)
+    result = program.function("f")(A, B)
+    assert result.dtype == (np.float64 if dtype.endswith("t64") else np.float32)
+    np.testing.assert_allclose(result, program.function("f").reference(A, B), rtol=1e-3)
     kept = program.function("g")(A, B, types={"g": "int16"})
     assert kept.dtype == np.int16 and (kept == A.astype(int) + B.astype(int)).all()
 
@@ -126,7 +126,7 @@ def test_types_of_tensors(dtype: str) -> None:
     [("int8", "int8"), ("float16", "float32"), ("float64", "float64"), ("int32", "float32")],
 )
 @pytest.mark.parametrize("tensors", ["m:0, n:0, k:0", "m:0, n:0, k:16", "m:8, k:4", "n:0"])
-def test_types_of_products(left: str, right: str, tensors: str) -> None:
+def test_types_of_matmuls(left: str, right: str, tensors: str) -> None:
     A = (np.arange(17 * 33).reshape(17, 33) % 7 - 3).astype(left)
     B = (np.arange(33 * 19).reshape(33, 19) % 5 - 2).astype(right)
     function = parse(d.MATMUL).with_schedule(f"matmul.tensorize({tensors});").function()
@@ -134,7 +134,7 @@ def test_types_of_products(left: str, right: str, tensors: str) -> None:
 
 
 @pytest.mark.slow
-def test_batches_of_products() -> None:
+def test_batches_of_matmuls() -> None:
     source = """
     Func f; In A, B; Var h, m, n; RVar k;
     f[h, m, n] = rdot(A[h, m, k], B[k, n], k); f.compile();
@@ -172,8 +172,8 @@ def test_offsets_are_wide_where_tensors_are() -> None:
 
 def widths(module: Module) -> set[str]:
     """Types of the offsets of pointers."""
-    found = [op for op in module.kernel("relu_out").ops if op.mnemonic == "getelementptr"]
-    return {str(op.index.type).partition("<")[0] for op in found}
+    ops = [op for op in module.kernel("relu_out").ops if op.mnemonic == "getelementptr"]
+    return {str(op.index.type).partition("<")[0] for op in ops}
 
 
 def test_one_row_is_read_once_for_its_norm_and_its_elements() -> None:
@@ -199,9 +199,9 @@ def test_warps_stages_precision_and_approximation_reach_the_module() -> None:
 @pytest.mark.parametrize("name", ["exp", "exp2", "log", "tanh", "sigmoid", "rsqrt", "fdiv", "sin"])
 def test_approximations_are_near(name: str) -> None:
     operands = "A[x, y], B[x, y]" if name == "fdiv" else "A[x, y]"
-    found, expected = whole(f"{name}({operands}) / 3", positive(3, 5), positive(3, 5) + 1,
+    result, expected = whole(f"{name}({operands}) / 3", positive(3, 5), positive(3, 5) + 1,
                             more="f.math(approx);")  # fmt: skip
-    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(result, expected, rtol=1e-4, atol=1e-5)
 
 
 def test_plans_are_kept() -> None:

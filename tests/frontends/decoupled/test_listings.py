@@ -31,7 +31,7 @@ def test_grids_are_those_of_the_wrapper_functions() -> None:
     assert launches(d.RELU, x=6, y=5) == [1]
     assert launches(d.RELU, "relu_out.block(x:16, y:64);", x=32, y=256) == [8]
     assert launches(d.SOFTMAX, x=8, y=128) == [1, 1, 1]  # Listing 3.7: three kernels
-    assert launches(d.SUM, "sum_out.block(k:32);", x=3, k=64) == [2, 1]  # Listing 3.21
+    assert launches(d.ROW_TOTALS, "sum_out.block(k:32);", x=3, k=64) == [2, 1]  # Listing 3.21
     assert launches(d.GEGLU, x=4, y=1024) == [8]
 
 
@@ -41,15 +41,15 @@ def test_only_what_is_not_whole_passes_through_memory() -> None:
     assert [stored.tensors[n].shape for n in stored.scratch] == [(3, 8)]
     whole = "swish_out.tensorize(y:0); tmp.fuse_at(swish_out, x);"  # Listing 3.15
     assert not planned(d.SWISH, whole, x=3, y=8).scratch
-    split = planned(d.SUM, "sum_out.block(k:32);", x=3, k=64)  # Listing 3.20
+    split = planned(d.ROW_TOTALS, "sum_out.block(k:32);", x=3, k=64)  # Listing 3.20
     assert [split.tensors[n].shape for n in split.scratch] == [(2, 3)]
 
 
 def numbers(schedule: str, x: int = 4, y: int = 4) -> Any:
     """The program instance that computes each element."""
     source = f"Func out; In A; Var x, y; out[x, y] = 0 * A[x, y] + program_id(); {schedule}"
-    found = parse(source).function()(np.zeros((x, y), np.float32))
-    return found.astype(int).tolist()
+    values = parse(source).function()(np.zeros((x, y), np.float32))
+    return values.astype(int).tolist()
 
 
 def test_blocks_and_their_order() -> None:
@@ -76,6 +76,6 @@ def test_blocks_from_the_last_to_the_first() -> None:
 
 
 def test_splits_that_do_not_divide_leave_instances_without_work() -> None:
-    found = numbers("out.block(x:1, y:1); out.map(x:xi/4, y, xi:xj/3, xj); out.compile();", 5, 2)
-    assert len({n for row in found for n in row}) == 10
-    assert max(map(max, found)) < 2 * 2 * 6
+    result = numbers("out.block(x:1, y:1); out.map(x:xi/4, y, xi:xj/3, xj); out.compile();", 5, 2)
+    assert len({n for row in result for n in row}) == 10
+    assert max(map(max, result)) < 2 * 2 * 6

@@ -85,17 +85,17 @@ def test_steps_are_those_of_the_loops(
     rows: int, positions: int, block: int, tile: int, strict: bool
 ) -> None:
     sizes, step = {"m": rows, "l": positions}, 32
-    found, full = steps_per_instance(
+    per_instance, full = steps_per_instance(
         Limit("l", "m", strict), {"m": block}, {"m": tile, "l": step}, sizes
     )
     block = min(block, rows)
-    for number, steps in enumerate(found):
+    for number, steps in enumerate(per_instance):
         expected = 0
         for start in range(number * block, min((number + 1) * block, rows), tile):
             end = min(start + tile - strict, positions)
             expected += len(range(0, end, step))
         assert steps == expected <= full
-    assert len(found) == -(-rows // block)
+    assert len(per_instance) == -(-rows // block)
 
 
 # How evenly it falls ------------------------------------------------------------------------------
@@ -106,8 +106,8 @@ def order_of(heads: int, blocks: int, *splits: MapLevel) -> Any:
     return grid, frozenset("m")
 
 
-@pytest.mark.parametrize(("heads", "blocks", "slots"), [(3, 5, 4), (16, 64, 132), (2, 3, 7)])
-def test_blocks_take_instances_to_and_fro(heads: int, blocks: int, slots: int) -> None:
+@pytest.mark.parametrize(("heads", "blocks", "count"), [(3, 5, 4), (16, 64, 132), (2, 3, 7)])
+def test_blocks_take_instances_to_and_fro(heads: int, blocks: int, count: int) -> None:
     """As the loop of pass `persist` counts."""
     order, steps = (
         order_of(heads, blocks, MapLevel("h"), MapLevel("m")),
@@ -115,14 +115,14 @@ def test_blocks_take_instances_to_and_fro(heads: int, blocks: int, slots: int) -
     )
     work = [steps[blocks - 1 - n % blocks] + 1.5 for n in range(heads * blocks)]
     total = []
-    for block in range(slots):
-        instance, step, mine = block, 2 * slots - 2 * block - 1, 0.0
+    for block in range(count):
+        instance, step, mine = block, 2 * count - 2 * block - 1, 0.0
         while instance < len(work):
             mine += work[instance]
-            instance, step = instance + step, 2 * slots - step
+            instance, step = instance + step, 2 * count - step
         total.append(mine)
-    mean = sum(work) / min(slots, len(work))
-    assert most(order, "m", steps, slots, to_and_fro=True) == pytest.approx(max(total) / mean)
+    mean = sum(work) / min(count, len(work))
+    assert most(order, "m", steps, count, to_and_fro=True) == pytest.approx(max(total) / mean)
 
 
 def test_others_go_to_whoever_is_done() -> None:
@@ -134,19 +134,19 @@ def test_others_go_to_whoever_is_done() -> None:
 
 def test_as_many_heads_together_as_make_it_even() -> None:
     steps = tuple(range(1, 17))
-    found = together(64, steps, 132, 64)
+    heads = together(64, steps, 132, 64)
     orders = {
         n: order_of(64, 16, MapLevel("h", "hi", n), MapLevel("m"), MapLevel("hi"))
-        for n in (8, found)
+        for n in (8, heads)
     }
     uneven = {n: most(one, "m", steps, 132, to_and_fro=True) for n, one in orders.items()}
-    assert uneven[found] < 1.01 < 1.5 < uneven[8]
+    assert uneven[heads] < 1.01 < 1.5 < uneven[8]
 
 
 # What is read again -------------------------------------------------------------------------------
 
 
-def test_what_others_displaced_is_read_again() -> None:
+def test_what_others_displaced_is_reread() -> None:
     keys, results = Touched(("h",), 100.0), Touched(("h", "m"), 10.0)
     rows_first = order_of(6, 4, MapLevel("m"), MapLevel("h"))
     heads_first = order_of(6, 4, MapLevel("h"), MapLevel("m"))
@@ -154,8 +154,8 @@ def test_what_others_displaced_is_read_again() -> None:
         passed_between = 6 * 110.0
         assert reread_bytes(heads_first, (keys, results), at_once, 400.0) == 0
         assert reread_bytes(rows_first, (keys, results), at_once, passed_between) == 0
-        again = reread_bytes(rows_first, (keys, results), at_once, passed_between - 1)
-        assert again == 3 * 6 * 100.0
+        reread = reread_bytes(rows_first, (keys, results), at_once, passed_between - 1)
+        assert reread == 3 * 6 * 100.0
 
 
 def test_what_runs_at_once_reads_once() -> None:
@@ -175,20 +175,20 @@ MEASURED = {
 
 @pytest.mark.parametrize("sizes", MEASURED)
 def test_estimates_of_orders_are_to_each_other_as_times_are(sizes: tuple[int, int]) -> None:
-    bare, given, measured = CAUSAL, tensors(*sizes), MEASURED[sizes]
+    bare, arguments, measured = CAUSAL, tensors(*sizes), MEASURED[sizes]
     types = {"attention": "float16"}
-    found = {
+    by_order = {
         order: estimate_seconds(
             bare.with_schedule(expand(f"{FUSED}{TILES} map({order}) reverse(m)")),
-            given,
+            arguments,
             types=types,
         )
         for order in measured
     }
     best = min(measured, key=lambda order: measured[order])
-    for order, seconds in found.items():
-        assert seconds >= found[best] * (1 - 1e-9)
-        assert seconds / found[best] == pytest.approx(measured[order] / measured[best], rel=0.08)
+    for order, seconds in by_order.items():
+        assert seconds >= by_order[best] * (1 - 1e-9)
+        assert seconds / by_order[best] == pytest.approx(measured[order] / measured[best], rel=0.08)
 
 
 @pytest.mark.slow
@@ -196,9 +196,9 @@ def test_estimates_of_orders_are_to_each_other_as_times_are(sizes: tuple[int, in
 def test_the_order_that_is_quicker_is_chosen(sizes: tuple[int, int]) -> None:
     """Rows outermost where they let the work fall evenly, else a few heads at a time, whose keys
     and values stay in the cache."""
-    (found,) = autoschedule(CAUSAL, tensors(*sizes), types={"attention": "float16"})
-    (order,) = re.findall(r" map\((.*?)\)", found.schedule)
-    assert " reverse(m)" in found.schedule
+    (schedule,) = autoschedule(CAUSAL, tensors(*sizes), types={"attention": "float16"})
+    (order,) = re.findall(r" map\((.*?)\)", schedule.schedule)
+    assert " reverse(m)" in schedule.schedule
     assert order[0] == ("m" if sizes == (16, 8192) else "h")
     group_of = re.search(r"h:\w+/(\d+)", order)
     assert group_of is None or int(group_of[1]) * 2 * 2 * sizes[1] * 128 <= 50 << 20
@@ -207,9 +207,9 @@ def test_the_order_that_is_quicker_is_chosen(sizes: tuple[int, int]) -> None:
 @pytest.mark.slow
 def test_what_schedules_share_of_a_search_is_what_each_has_alone() -> None:
     types = {"attention": "float16"}
-    found = autoschedule(CAUSAL, tensors(24, 1024), types=types, count=60)
-    assert len({re.sub(r" w\d.*", "", one.schedule) for one in found}) > 10
-    for one in found:
+    schedule = autoschedule(CAUSAL, tensors(24, 1024), types=types, count=60)
+    assert len({re.sub(r" w\d.*", "", one.schedule) for one in schedule}) > 10
+    for one in schedule:
         alone = estimate_seconds(one.program, tensors(24, 1024), types=types)
         assert one.seconds == pytest.approx(alone, rel=1e-12)
 
@@ -222,8 +222,8 @@ def test_rows_alone_come_with_the_longest_first() -> None:
         top[m] = rmax(s[m, l], l);
         total[m] = rsum(exp(s[m, l] - reshape(top[m], m, 1)), l);
         total.compile();"""
-    found = autoschedule(parse(source), [row_major(F16, (16384, 16384))], count=200)
-    online = [one.schedule for one in found if "online(l)" in one.schedule]
+    result = autoschedule(parse(source), [row_major(F16, (16384, 16384))], count=200)
+    online = [one.schedule for one in result if "online(l)" in one.schedule]
     fused = [text for text in online if "s @ " in text]
-    assert "reverse(m)" in found[0].schedule and 0 < len(fused) < len(online)
+    assert "reverse(m)" in result[0].schedule and 0 < len(fused) < len(online)
     assert [text for text in online if "reverse(m)" in text] == fused

@@ -14,12 +14,12 @@ SUMMANDS = (
     "A[x, k]", "A[x, k] * 2", "A[x, k] + 1", "A[x, k] * (k + 1)", "exp(A[x, k])",
     "where(A[x, k] < 0, 1, 2)",
 )  # fmt: skip
-PRODUCTS = (
+DOTS = (
     "rdot(A[x, k], B[k, y], k)", "rdot(A[x, k] + 1, B[k, y], k)", "rdot(A[x, k], B[k, y] - 1, k)",
     "rdot(exp(A[x, k]), C[y] * reshape(k + 1, k, 1), k)",
     "rdot(A[x, k] + 1, C[y] * reshape(k + 1, k, 1), k)",
 )  # fmt: skip
-VALUES = (*(f"{op}({s}, k)" for op in ("rsum", "rmax", "rmin") for s in SUMMANDS), *PRODUCTS)
+VALUES = (*(f"{op}({s}, k)" for op in ("rsum", "rmax", "rmin") for s in SUMMANDS), *DOTS)
 SHAPES = {"A": "xk", "B": "ky", "C": "y"}
 
 

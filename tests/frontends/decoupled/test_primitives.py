@@ -20,7 +20,7 @@ Func norm; In X, W; Var x, y; RVar k;
 norm[x, y] = X[x, y] * rsqrt(rsum(pow(X[x, k], 2), k) / len(y) + 0.5) * W[y];
 norm.compile();
 """
-PRODUCT = """
+MATMUL = """
 Func mms; In A, B; Var m, n; RVar k;
 mms[m, n] = sigmoid(rdot(A[m, k], B[k, n], k));
 mms.compile(); mms.math(approx);
@@ -33,12 +33,12 @@ def policies(schedule: str) -> list[tuple[str, str]]:
     function = parse(NORM).with_schedule(expand(schedule)).function()
     text = print_module(function.module(np.zeros((4, 64), np.float32), np.zeros(64, np.float32)))
     lines = [line for line in text.splitlines() if re.search(r"= load|store", line)]
-    found = [re.search(r"eviction = (\w+)", line) for line in lines]
+    results = [re.search(r"eviction = (\w+)", line) for line in lines]
     kinds = ["store" if "store" in line else "load" for line in lines]
-    return list(zip(kinds, [m[1] if m else "normal" for m in found], strict=True))
+    return list(zip(kinds, [m[1] if m else "normal" for m in results], strict=True))
 
 
-def test_what_is_read_again_goes_after_the_last_time() -> None:
+def test_what_is_reread_is_evicted_after_the_last_time() -> None:
     assert policies("norm = x:1 y:/16 k:/16 evict_last(X, W)") == [
         ("load", "last"), ("load", "first"), ("load", "last"), ("store", "normal"),
     ]  # fmt: skip
@@ -48,8 +48,8 @@ def test_what_is_read_again_goes_after_the_last_time() -> None:
 
 
 def test_what_is_not_needed_later_goes_first() -> None:
-    found = policies("norm = x:1 y:/16 k:/16 evict_first(X, norm)")
-    assert found == [("load", "first"), ("load", "first"), ("load", "normal"), ("store", "first")]
+    stated = policies("norm = x:1 y:/16 k:/16 evict_first(X, norm)")
+    assert stated == [("load", "first"), ("load", "first"), ("load", "normal"), ("store", "first")]
 
 
 @pytest.mark.sampled(1)
@@ -60,15 +60,13 @@ def test_what_is_not_needed_later_goes_first() -> None:
 )  # fmt: skip
 def test_policies_change_no_result(on: str, schedule: str) -> None:
     rng = np.random.default_rng(0)
-    given = rng.random((5, 64), np.float32), rng.random(64, np.float32)
+    inputs = rng.random((5, 64), np.float32), rng.random(64, np.float32)
     function = parse(NORM).with_schedule(expand(schedule)).function()
-    np.testing.assert_allclose(function(*given, on=on), function.reference(*given), rtol=1e-5)
+    np.testing.assert_allclose(function(*inputs, on=on), function.reference(*inputs), rtol=1e-5)
 
 
 def product(schedule: str) -> Wrapper:
-    return (
-        parse(PRODUCT).with_schedule(expand(f"mms = m:64/0 n:32/0 k:/0 w4 {schedule}")).function()
-    )
+    return parse(MATMUL).with_schedule(expand(f"mms = m:64/0 n:32/0 k:/0 w4 {schedule}")).function()
 
 
 HALVES = row_major(F16, (256, 32)), row_major(F16, (32, 512))
@@ -78,7 +76,7 @@ HALVES = row_major(F16, (256, 32)), row_major(F16, (32, 512))
     ("schedule", "roles", "loop"),
     [("", True, True), ("persistent(off)", True, False), ("roles(off)", False, False)],
 )
-def test_products_with_and_without_roles_and_loops(schedule: str, roles: bool, loop: bool) -> None:
+def test_matmuls_with_and_without_roles_and_loops(schedule: str, roles: bool, loop: bool) -> None:
     plan = product(schedule).plan(*HALVES, types={"mms": "float16"})
     (launch,) = plan.launches
     done = compiled(plan.module, "sm_90a", kernel=launch.kernel)
@@ -97,16 +95,16 @@ def test_a_sigmoid_is_a_power_and_a_reciprocal() -> None:
 @pytest.mark.sampled(3)
 @ON
 @pytest.mark.parametrize("schedule", ["persistent(off)", "roles(off)", "persistent(pingpong)"])
-def test_products_are_right(on: str, schedule: str) -> None:
+def test_matmuls_are_right(on: str, schedule: str) -> None:
     rng = np.random.default_rng(0)
-    given = [rng.standard_normal(shape).astype(np.float16) for shape in ((96, 32), (32, 40))]
+    inputs = [rng.standard_normal(shape).astype(np.float16) for shape in ((96, 32), (32, 40))]
     options = {"target": "sm_90a"} if on == "simt" else {}
     function = product(schedule)
-    found = function(*given, on=on, options=options)
-    np.testing.assert_allclose(found, function.reference(*given), rtol=1e-4, atol=1e-5)
+    result = function(*inputs, on=on, options=options)
+    np.testing.assert_allclose(result, function.reference(*inputs), rtol=1e-4, atol=1e-5)
 
 
 def test_they_are_part_of_a_schedule_in_short() -> None:
     text = "mms = m:64/0 n:32/0 k:/0 evict_first(A, mms) evict_last(B) persistent(off) w4"
-    program = parse(PRODUCT.replace(" mms.math(approx);", "")).with_schedule(expand(text))
+    program = parse(MATMUL.replace(" mms.math(approx);", "")).with_schedule(expand(text))
     assert shorten(program.definitions) == text + " compile()"

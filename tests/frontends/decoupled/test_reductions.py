@@ -31,8 +31,8 @@ def reduced(op: str, schedule: str, post: str = "") -> Any:
 def test_blocks_of_a_reduction_are_joined(op: str, extra: str, on: str) -> None:
     schedule = f"out.block(x:4, k:32); out.tensorize(x:0, k:16); {extra}"
     function, A = reduced(op, schedule), normal(6, 100)
-    found = function(A, on=on)
-    np.testing.assert_allclose(found, function.reference(A), rtol=1e-5, atol=1e-5)
+    result = function(A, on=on)
+    np.testing.assert_allclose(result, function.reference(A), rtol=1e-5, atol=1e-5)
     assert [launch.instances for launch in function.plan(A).launches] == (
         [2, 8] if extra else [8, 2]
     )
@@ -47,13 +47,13 @@ def test_reductions_may_be_cut_within_an_expression() -> None:
     out.compile();
     """
     function = parse(source).function()
-    given = normal(5, 33), normal(33, 5), normal(33), 0.25
-    assert len(function.plan(*given).launches) == 3
-    np.testing.assert_allclose(function(*given), function.reference(*given), rtol=1e-5, atol=1e-5)
+    inputs = normal(5, 33), normal(33, 5), normal(33), 0.25
+    assert len(function.plan(*inputs).launches) == 3
+    np.testing.assert_allclose(function(*inputs), function.reference(*inputs), rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.slow
-def test_products_are_cut_along_their_inner_dimension() -> None:
+def test_matmuls_are_cut_along_their_inner_dimension() -> None:
     split = "matmul.block(m:16, n:16, k:32); matmul.tensorize(m:0, n:0, k:16);"
     A, B = normal(33, 70), normal(70, 20)
     for schedule in (split, split + "matmul.atomic(k);"):
@@ -93,8 +93,8 @@ out.compile();
 """
 
 
-def loops(function: Any, *given: Any) -> int:
-    (kernel,) = function.plan(*given).module.functions.values()
+def loops(function: Any, *args: Any) -> int:
+    (kernel,) = function.plan(*args).module.functions.values()
     return sum(label.startswith("loop") for label in kernel.blocks)
 
 
@@ -112,13 +112,13 @@ def test_softmax_in_two_passes(on: str) -> None:
 @pytest.mark.slow
 @ON
 def test_flash_attention(on: str) -> None:
-    given = normal(2, 19, 16) * 3, normal(2, 16, 70) * 3, normal(2, 70, 24), 0.25
+    inputs = normal(2, 19, 16) * 3, normal(2, 16, 70) * 3, normal(2, 70, 24), 0.25
     function = parse(d.FLASH).with_schedule(d.FLASH_SCHEDULE).function()
-    (kernel,) = function.plan(*given).module.functions.values()
-    assert loops(function, *given) == 1
+    (kernel,) = function.plan(*inputs).module.functions.values()
+    assert loops(function, *inputs) == 1
     assert sum(op.mnemonic == "dot" for op in kernel.ops) == 2
     np.testing.assert_allclose(
-        function(*given, on=on), function.reference(*given), rtol=1e-4, atol=1e-5
+        function(*inputs, on=on), function.reference(*inputs), rtol=1e-4, atol=1e-5
     )
 
 
@@ -131,12 +131,12 @@ CAUSAL = d.FLASH.replace(
 @pytest.mark.sampled(1)
 @ON
 def test_causal_attention_ends_where_nothing_more_is_seen(on: str) -> None:
-    given = normal(1, 70, 16), normal(1, 16, 70), normal(1, 70, 16), 0.25
+    inputs = normal(1, 70, 16), normal(1, 16, 70), normal(1, 70, 16), 0.25
     for source in (CAUSAL, CAUSAL.replace("l <= reshape(m, m, 1)", "reshape(m, m, 1) >= l")):
         function = parse(source).with_schedule(d.FLASH_SCHEDULE).function()
-        found, expected = function(*given, on=on), function.reference(*given)
-        np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
-        assert ends_early(function, *given)
+        result, expected = function(*inputs, on=on), function.reference(*inputs)
+        np.testing.assert_allclose(result, expected, rtol=1e-4, atol=1e-5)
+        assert has_exit(function, *inputs)
 
 
 LAZY = """
@@ -170,9 +170,9 @@ def test_levels_that_lag_maxima_change_no_results(
     k = k + q[:1].T * (np.arange(64, dtype=np.float32) // 16 * step)
     function = parse(LAZY.format(score=score, value=value)).function()
     assert loops(function, q, k, v) == 1
-    assert ends_early(function, q, k, v) == ("where" in score)
-    found, expected = function(q, k, v, on=on), function.reference(q, k, v)
-    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4 * abs(expected).max())
+    assert has_exit(function, q, k, v) == ("where" in score)
+    result, expected = function(q, k, v, on=on), function.reference(q, k, v)
+    np.testing.assert_allclose(result, expected, rtol=1e-4, atol=1e-4 * abs(expected).max())
 
 
 @pytest.mark.parametrize("blocks", ["m:16 l:16", "m:15 l:16", "m:5 l:4"])
@@ -183,16 +183,16 @@ def test_a_mask_is_left_out_where_every_position_is_below(test: str, blocks: str
     hidden = f"where({test.format(m='reshape(m, m, 1)')}, {SCORE}, -inf)"
     source = LAZY.format(score=hidden, value=VALUES[0])
     source = source.replace("m:16", rows).replace("l:16", columns)
-    given = normal(40, 16), normal(16, 64), normal(64, 16)
+    inputs = normal(40, 16), normal(16, 64), normal(64, 16)
     function = parse(source).function()
-    found, expected = function(*given, on="interpreter"), function.reference(*given)
-    np.testing.assert_allclose(found[1:], expected[1:], rtol=1e-4, atol=1e-4)
+    result, expected = function(*inputs, on="interpreter"), function.reference(*inputs)
+    np.testing.assert_allclose(result[1:], expected[1:], rtol=1e-4, atol=1e-4)
 
 
 def test_levels_follow_maxima_seldom_and_masks_are_made_at_the_edge() -> None:
     source = LAZY.format(score=f"where(l <= reshape(m, m, 1), {SCORE}, -inf)", value=VALUES[0])
-    given = normal(40, 16), normal(16, 64), normal(64, 16)
-    (kernel,) = parse(source).function().plan(*given).module.functions.values()
+    inputs = normal(40, 16), normal(16, 64), normal(64, 16)
+    (kernel,) = parse(source).function().plan(*inputs).module.functions.values()
     names = [op.mnemonic for op in kernel.ops]
     assert names.count("select") == 3 and "fma" in names and names.count("cond_br") == 2
     loads = [op for label, block in kernel.blocks.items() for op in block.ops
@@ -204,20 +204,20 @@ def test_levels_follow_maxima_seldom_and_masks_are_made_at_the_edge() -> None:
 @pytest.mark.parametrize("name", ["exp", "exp2"])
 @pytest.mark.parametrize("sign", ["", "-"])
 def test_warps_join_maxima_only_where_a_level_rises(name: str, sign: str) -> None:
-    """A vote of the warp goes before what lanes pass on: the largest of a row, and factors."""
+    """A vote of the warp goes before what lanes pass on: the largest of a row, and scales."""
     source = LAZY.format(score=SCORE, value=VALUES[0]).replace("exp2(", f"{name}({sign}")
     function = parse(source.replace("m:16", "m:64").replace("l:16", "l:64")).function()
-    given = [normal(*shape).astype(np.float16) for shape in ((64, 32), (32, 192), (192, 64))]
-    module = function.plan(*given).module
+    inputs = [normal(*shape).astype(np.float16) for shape in ((64, 32), (32, 192), (192, 64))]
+    module = function.plan(*inputs).module
     ptx = tileir.backend.compile(module, "sm_90a").ptx
     loop = ptx[ptx.index("wgmma.mma_async") :]
     assert "vote" in loop[: loop.index("shfl")]
-    found, expected = function(*given, on="simt"), function.reference(*given)
-    np.testing.assert_allclose(found, expected, rtol=1e-2, atol=1e-2 * abs(expected).max())
+    result, expected = function(*inputs, on="simt"), function.reference(*inputs)
+    np.testing.assert_allclose(result, expected, rtol=1e-2, atol=1e-2 * abs(expected).max())
 
 
-def ends_early(function: Any, *given: Any) -> bool:
-    (kernel,) = function.plan(*given).module.functions.values()
+def has_exit(function: Any, *args: Any) -> bool:
+    (kernel,) = function.plan(*args).module.functions.values()
     return any(op.mnemonic == "smin" for op in kernel.ops)
 
 
@@ -243,23 +243,23 @@ WEIGHTS = {
 
 
 def test_a_pass_ends_early_only_where_nothing_is_left_to_add() -> None:
-    given = normal(1, 70, 16), normal(1, 16, 70), normal(1, 70, 16), 0.25
+    inputs = normal(1, 70, 16), normal(1, 16, 70), normal(1, 70, 16), 0.25
     ends = {True: 0, False: 0}
     for weight, vanishes in WEIGHTS.items():
         source = CAUSAL.replace(f"exp(s[h, m, l] - {TOP})", weight)
         function = parse(source).with_schedule(d.FLASH_SCHEDULE).function()
         try:
-            found = ends_early(function, *given)
+            exits = has_exit(function, *inputs)
         except CompilationError:  # weights that cannot follow a maximum that changes
             continue
-        assert found == vanishes, weight
+        assert exits == vanishes, weight
         ends[vanishes] += 1
     assert min(ends.values()) >= 3, ends
 
 
 @pytest.mark.slow
 def test_a_pass_that_is_needed_goes_to_its_end() -> None:
-    given = normal(1, 40, 16), normal(1, 16, 40), normal(1, 40, 16), 0.25
+    inputs = normal(1, 40, 16), normal(1, 16, 40), normal(1, 40, 16), 0.25
     for old, new in (
         ("rsum(p[h, m, l], l)", "rsum(p[h, m, l], l) + rsum(1 + 0 * s[h, m, l], l) * 0"),
         ("-inf", "-100"),
@@ -267,24 +267,24 @@ def test_a_pass_that_is_needed_goes_to_its_end() -> None:
     ):
         source = CAUSAL.replace(old, new)
         function = parse(source).with_schedule(d.FLASH_SCHEDULE).function()
-        assert not ends_early(function, *given)
+        assert not has_exit(function, *inputs)
         if "0 * s" not in new:
-            found, expected = function(*given), function.reference(*given)
-            np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
+            result, expected = function(*inputs), function.reference(*inputs)
+            np.testing.assert_allclose(result, expected, rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.slow
-def test_half_precision_goes_to_the_matrix_product_as_it_is() -> None:
-    given = [
+def test_half_precision_is_an_operand_of_the_matmul_as_it_is() -> None:
+    inputs = [
         a.astype(np.float16) for a in (normal(1, 32, 16), normal(1, 16, 64), normal(1, 64, 16))
     ]
     function = parse(d.FLASH).with_schedule(d.FLASH_SCHEDULE).function()
-    module = function.module(*given, 0.25, types={"attention": "float16"})
+    module = function.module(*inputs, 0.25, types={"attention": "float16"})
     dots = [op for op in module.kernel("attention").ops if op.mnemonic == "dot"]
     assert all(str(op.a.type).startswith("f16") for op in dots)
-    found = function(*given, 0.25, types={"attention": "float16"})
-    assert found.dtype == np.float16
-    np.testing.assert_allclose(found, function.reference(*given, 0.25), rtol=1e-2, atol=1e-2)
+    result = function(*inputs, 0.25, types={"attention": "float16"})
+    assert result.dtype == np.float16
+    np.testing.assert_allclose(result, function.reference(*inputs, 0.25), rtol=1e-2, atol=1e-2)
 
 
 @pytest.mark.parametrize(

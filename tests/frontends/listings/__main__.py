@@ -33,13 +33,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         command, *files = options.add
         if command != "add" or not files:
             parser.error(f"add FILE.json, not {' '.join(options.add)}")
-        found, failed = _joined([table.read(Path(f)) for f in files]), 0
+        result, failed = _joined([table.read(Path(f)) for f in files]), 0
     else:
-        found, failed = _run(options.on.split(","), options.only, options.jobs)
+        result, failed = _run(options.on.split(","), options.only, options.jobs)
     if options.out:
-        table.write(found, options.out)
+        table.write(result, options.out)
         return int(failed > 0)
-    results = _joined([table.read(), found])
+    results = _joined([table.read(), result])
     table.write(results)
     table.PAGE.write_text(table.page(results))
     return int(failed > 0)
@@ -49,17 +49,17 @@ def _run(executors: Sequence[str], only: str, jobs: int) -> tuple[table.Results,
     """Cells by listing, and how many failed."""
     chosen = [i for i, listing in enumerate(table.LISTINGS) if only in listing.key]
     tasks = [(i, on) for on in executors for i in chosen]
-    found: table.Results = {}
+    by_listing: table.Results = {}
     failed = 0
     # A GPU whose context is lost is lost for its process alone.
     with ProcessPoolExecutor(jobs, mp_context=multiprocessing.get_context("spawn")) as pool:
         for (number, on), (text, seconds) in zip(tasks, pool.map(table.timed, tasks), strict=True):
             listing = table.LISTINGS[number]
             failed += text != table.expected(listing, on)
-            found.setdefault(listing.key, {})[on] = text
+            by_listing.setdefault(listing.key, {})[on] = text
             sys.stdout.write(f"{seconds:6.1f} s  {listing.key} on {on}: {text}\n")
             sys.stdout.flush()
-    return found, failed
+    return by_listing, failed
 
 
 def _joined(parts: Sequence[table.Results]) -> table.Results:

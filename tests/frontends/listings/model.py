@@ -60,9 +60,9 @@ class Listing:
             except (AssertionError, TileirError) as error:
                 error.add_note(f"{self.key} at {dict(size)}")
                 raise
-        found = [] if on in UNGUARDED else list(self._refusals(on))
-        assert len(set(found)) <= 1
-        return len(self.sizes), found[0] if found else ""
+        refusals = [] if on in UNGUARDED else list(self._refusals(on))
+        assert len(set(refusals)) <= 1
+        return len(self.sizes), refusals[0] if refusals else ""
 
     def _refusals(self, on: str) -> Iterator[str]:
         if self.refused is None:
@@ -82,8 +82,8 @@ class Listing:
         assert place, f"no place in {error}"
         line = linecache.getline(str(_file(place[1])), int(place[2])).strip()
         assert self.refused.line in line, f"{error}\nat: {line}"
-        found = error.code if isinstance(error, TileirError) else ""
-        assert found == self.refused.code or (on == "simt" and "outside every buffer" in str(error))
+        code = error.code if isinstance(error, TileirError) else ""
+        assert code == self.refused.code or (on == "simt" and "outside every buffer" in str(error))
         return self.refused.code
 
 
@@ -100,7 +100,7 @@ def normal(*shape: int, dtype: Any = np.float32) -> Any:
 
 
 def whole(*shape: int, dtype: Any = np.float32) -> Any:
-    """Random small integers, of which sums of products are exact."""
+    """Random small integers, of which dots are exact."""
     return np.random.default_rng(sum(shape)).integers(-4, 5, shape).astype(dtype)
 
 
@@ -109,9 +109,9 @@ def unset(*shape: int, dtype: Any = np.float32) -> Any:
     return np.full(shape, np.nan).astype(dtype)
 
 
-def close(found: Any, expected: Any, tolerance: float = 1e-5) -> None:
+def close(actual: Any, expected: Any, tolerance: float = 1e-5) -> None:
     """Raise AssertionError where `found` is not `expected`, to a part of it or of one."""
-    np.testing.assert_allclose(found, expected, rtol=tolerance, atol=tolerance)
+    np.testing.assert_allclose(actual, expected, rtol=tolerance, atol=tolerance)
 
 
 def sizes(names: str, *rows: tuple[int, ...]) -> tuple[Size, ...]:

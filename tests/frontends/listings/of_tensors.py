@@ -61,26 +61,26 @@ def blur(on: str, height: int, width: int) -> None:
     s[blur_y].parallel(yo)
     s[blur_x].compute_at(s[blur_y], xo)
     s[blur_x].vectorize(blur_x.op.axis[1])
-    given = normal(height + 2, width + 2)
-    across = (given[:, :-2] + given[:, 1:-1] + given[:, 2:]) / np.float32(3)
-    expected = (across[:-2] + across[1:-1] + across[2:]) / np.float32(3)
-    close(te.build(s, [image, blur_y])(given, on=on), expected)
+    pixels = normal(height + 2, width + 2)
+    horizontal = (pixels[:, :-2] + pixels[:, 1:-1] + pixels[:, 2:]) / np.float32(3)
+    expected = (horizontal[:-2] + horizontal[1:-1] + horizontal[2:]) / np.float32(3)
+    close(te.build(s, [image, blur_y])(pixels, on=on), expected)
 
 
-PRODUCTS = sizes("I J K", (16, 32, 16), (20, 24, 40), (1, 7, 13), (65, 33, 70))
+MATMULS = sizes("I J K", (16, 32, 16), (20, 24, 40), (1, 7, 13), (65, 33, 70))
 
 LISTINGS = (
-    Listing("Tillet 2019", "Listing 2", "A Bᵀ", "Tile", product(by_tile), PRODUCTS),
+    Listing("Tillet 2019", "Listing 2", "A Bᵀ", "Tile", product(by_tile), MATMULS),
     Listing(
         "Tillet 2019",
         "Listing 2",
         "A Bᵀ",
         "Tensor Comprehensions",
         product(by_comprehension),
-        PRODUCTS,
+        MATMULS,
     ),
     Listing(
-        "Tillet 2019", "Listing 2", "A Bᵀ", "Tensor expressions", product(by_expression), PRODUCTS
+        "Tillet 2019", "Listing 2", "A Bᵀ", "Tensor expressions", product(by_expression), MATMULS
     ),
     Listing(
         "Pham 2025", "Listing 2.1", "3x3 blur", "Tensor expressions", blur,

@@ -26,7 +26,7 @@ def add(on: str, n: int) -> None:
     assert (out == x + y).all()
 
 
-def scaled_sum(on: str, x: int, y: int) -> None:
+def scaled_total(on: str, x: int, y: int) -> None:
     a, b, out = strided(x, y), strided(x, y)[:, ::-1].copy(), unset(x, y)
     grid = (x * (y // 256),)
     k.axpy_like[grid](a, *steps(a), b, *steps(b), 2.5, out, *steps(out), y, x, on=on)
@@ -86,7 +86,7 @@ LOAD = "A = tl.load(A_ptr"
 
 LISTINGS = (
     listing("2.2", "vector addition", add, sizes("n", (100,), (128,), (1,))),
-    listing("3.2", "scaled sum", scaled_sum, sizes("x y", (4, 512), (3, 256))),
+    listing("3.2", "scaled sum", scaled_total, sizes("x y", (4, 512), (3, 256))),
     listing("3.6", "relu", relu("relu_scalar"), SMALL),
     listing("3.8", "relu", relu("relu_blocks", 16, 64), sizes("x y", (32, 64), (16, 128))),
     listing(

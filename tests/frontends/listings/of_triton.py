@@ -35,7 +35,7 @@ def matmul(on: str, M: int, N: int, K: int, block: int) -> None:
 
 
 def copy(name: str, warps: int, blocks: bool) -> Any:
-    """A copy of `n` numbers by pieces of 128: a program instance each, or one for all."""
+    """A copy of `n` numbers by chunks of 128: a program instance each, or one for all."""
 
     def check(on: str, n: int) -> None:
         x, y = normal(n), unset(n)

@@ -21,10 +21,10 @@ def program(name: str) -> Any:
 
 def product(on: str, M: int, N: int, K: int) -> None:
     a, b, c = normal(K, M), normal(K, N), unset(N, M)
-    found = program("listing1.c")
-    assert found.tunables == {"TM": (16, 32, 64, 128), "TN": (16, 32, 64, 128), "TK": (8, 16)}
+    parsed = program("listing1.c")
+    assert parsed.tunables == {"TM": (16, 32, 64, 128), "TN": (16, 32, 64, 128), "TK": (8, 16)}
     grid = lambda t: (-(-M // t["TM"]), -(-N // t["TN"]))  # noqa: E731
-    found.kernel("matmul_nt")[grid](a, b, c, M, N, K, TN=32, on=on)
+    parsed.kernel("matmul_nt")[grid](a, b, c, M, N, K, TN=32, on=on)
     close(c.T, a.T @ b)
 
 

@@ -13,7 +13,7 @@ from .test_language import product
 
 
 def scheduled(change):
-    """A build whose schedule `change` makes, of a product and its sum with 1."""
+    """A build whose schedule `change` makes, of a matmul and its sum with 1."""
     a, b, c = product(16, 16, 16)
     d = te.compute((16, 16), lambda i, j: c[i, j] + 1, "D")
     s = te.create_schedule(d)
@@ -91,8 +91,12 @@ def test_malformed_programs_have_clear_errors():
             _random_program(rng)
         except TileirError as error:
             refused += 1
-            found = error.diagnostics[0]
-            assert found.code.startswith("TIR") and found.message and found.location is not None
+            diagnostic = error.diagnostics[0]
+            assert (
+                diagnostic.code.startswith("TIR")
+                and diagnostic.message
+                and diagnostic.location is not None
+            )
     assert SOURCES // 3 < refused < SOURCES
 
 

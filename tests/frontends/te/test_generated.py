@@ -38,30 +38,32 @@ class Case:
         self.steps = [draw(st.sampled_from(list(STEPS))) for _ in range(draw(st.integers(0, 2)))]
 
     def read(self, name, rank, spans):
-        """A tensor, an array for it, and the factors of the indices in its positions."""
+        """A tensor, an array for it, and the coefficients of the indices in its positions."""
         positions, shape = [], []
         for _ in range(rank):
-            factors = [self.draw(st.sampled_from([0, 0, 1, 1, 2, -1])) for _ in spans]
-            ends = [(f * s.start, f * (s.stop - 1)) for f, s in zip(factors, spans, strict=True)]
+            coefficients = [self.draw(st.sampled_from([0, 0, 1, 1, 2, -1])) for _ in spans]
+            ends = [
+                (f * s.start, f * (s.stop - 1)) for f, s in zip(coefficients, spans, strict=True)
+            ]
             low = sum(min(e) for e in ends)
             shape.append(sum(max(e) for e in ends) - low + 1)
-            positions.append((factors, -low))
+            positions.append((coefficients, -low))
         rng = np.random.default_rng(len(shape))
         values = rng.integers(-2, 3, shape).astype(np.float32)
         return te.placeholder(tuple(shape), "float32", name), values, positions
 
     def element(self, *at):
-        found = None
+        term = None
         for tensor, _, positions in self.reads:
             indices = [*at, *self.axes]
             place = tuple(
-                sum((i * f for i, f in zip(indices, factors, strict=True)), 0) + shift
-                for factors, shift in positions
+                sum((i * f for i, f in zip(indices, coefficients, strict=True)), 0) + shift
+                for coefficients, shift in positions
             )
             value = tensor[place]
-            found = value if found is None else (
-                found * value if self.joined == "*" else found + value)  # fmt: skip
-        return REDUCERS[self.kind](found, axis=self.axes)
+            term = value if term is None else (
+                term * value if self.joined == "*" else term + value)  # fmt: skip
+        return REDUCERS[self.kind](term, axis=self.axes)
 
     def expected(self):
         indices = [Index(f"i{n}") for n in range(len(self.shape) + len(self.axes))]
@@ -69,14 +71,14 @@ class Case:
 
         def values(points):
             columns = [points[i] for i in indices]
-            found = None
+            term = None
             for _, data, positions in self.reads:
-                place = tuple(sum(c * f for c, f in zip(columns, factors, strict=True)) + shift
-                              for factors, shift in positions)  # fmt: skip
+                place = tuple(sum(c * f for c, f in zip(columns, coefficients, strict=True)) + shift
+                              for coefficients, shift in positions)  # fmt: skip
                 value = data.astype(np.float64)[place]
-                found = value if found is None else (
-                    found * value if self.joined == "*" else found + value)  # fmt: skip
-            return found
+                term = value if term is None else (
+                    term * value if self.joined == "*" else term + value)  # fmt: skip
+            return term
 
         position = indices[: len(self.shape)]
         box = dict(zip(indices, spans, strict=True))
@@ -124,5 +126,5 @@ class Case:
 @over(st.data())
 def test_generated_programs(data):
     case = Case(data.draw)
-    found = case.build()(*(values for _, values, _ in case.reads), on="interpreter")
-    np.testing.assert_allclose(found, case.expected(), rtol=1e-4)
+    result = case.build()(*(values for _, values, _ in case.reads), on="interpreter")
+    np.testing.assert_allclose(result, case.expected(), rtol=1e-4)

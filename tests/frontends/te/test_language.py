@@ -60,22 +60,22 @@ def convolved(image, weights):
 def blur(height, width):
     """Halide's example, with its indices shifted to begin at 0."""
     source = te.placeholder((height + 2, width + 2), "float32", "input")
-    across = te.compute(
+    horizontal = te.compute(
         (height + 2, width),
         lambda y, x: (source[y, x] + source[y, x + 1] + source[y, x + 2]) / 3,
         "blur_x",
     )
     down = te.compute(
         (height, width),
-        lambda y, x: (across[y, x] + across[y + 1, x] + across[y + 2, x]) / 3,
+        lambda y, x: (horizontal[y, x] + horizontal[y + 1, x] + horizontal[y + 2, x]) / 3,
         "blur_y",
     )
-    return source, across, down
+    return source, horizontal, down
 
 
 def blurred(image):
-    across = (image[:, :-2] + image[:, 1:-1] + image[:, 2:]) / np.float32(3)
-    return (across[:-2] + across[1:-1] + across[2:]) / np.float32(3)
+    horizontal = (image[:, :-2] + image[:, 1:-1] + image[:, 2:]) / np.float32(3)
+    return (horizontal[:-2] + horizontal[1:-1] + horizontal[2:]) / np.float32(3)
 
 
 @pytest.mark.sampled(1)
@@ -100,14 +100,14 @@ def test_a_padded_convolution_is_one_kernel(on):
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("on", ["interpreter", "simt", "cpu"])
 def test_halides_blur_with_its_schedule(on):
-    source, across, down = blur(37, 150)
+    source, horizontal, down = blur(37, 150)
     s = te.create_schedule(down)
     y, x = down.op.axis
     yo, xo, _, xi = s[down].tile(y, x, 8, 64)
     s[down].vectorize(xi)
     s[down].parallel(yo)
-    s[across].compute_at(s[down], xo)
-    s[across].vectorize(across.op.axis[1])
+    s[horizontal].compute_at(s[down], xo)
+    s[horizontal].vectorize(horizontal.op.axis[1])
     built = te.build(s, [source, down])
     assert [launch.grid for launch in built.program.launches] == [5 * 3]
     image = RNG.standard_normal((39, 152)).astype(np.float32)
@@ -124,9 +124,9 @@ def test_softmax(on):
     total = te.compute((13,), lambda i: te.sum(e[i, l], axis=l), "total")
     out = te.compute((13, 37), lambda i, j: e[i, j] / total[i], "out")
     data = ints(13, 37)
-    wanted = np.exp(data - data.max(1, keepdims=True))
-    wanted /= wanted.sum(1, keepdims=True)
-    np.testing.assert_allclose(run(out, [x], data, on=on), wanted, rtol=1e-5)
+    expected = np.exp(data - data.max(1, keepdims=True))
+    expected /= expected.sum(1, keepdims=True)
+    np.testing.assert_allclose(run(out, [x], data, on=on), expected, rtol=1e-5)
     s = te.create_schedule(out)
     i, j = out.op.axis
     io, _, _, _ = s[out].tile(i, j, 4, 64)
@@ -135,7 +135,7 @@ def test_softmax(on):
         s[stage].compute_at(s[out], io)
     built = te.build(s, [x, out])
     assert len(built.program.launches) == 1
-    np.testing.assert_allclose(built(data, on=on), wanted, rtol=1e-5)
+    np.testing.assert_allclose(built(data, on=on), expected, rtol=1e-5)
 
 
 # Schedules ----------------------------------------------------------------------------------------
@@ -182,12 +182,12 @@ def test_parts_of_a_split_have_the_extents_that_are_asked_for(extent):
     for count in (1, 3, 7, 8, 50, 100):
         a = te.placeholder((extent,), "float32", "A")
         c = te.compute((extent,), lambda i, a=a: a[i] + 1, "C")
-        by_factor = te.create_schedule(c)[c].split(c.op.axis[0], factor=count)
+        by_extent = te.create_schedule(c)[c].split(c.op.axis[0], factor=count)
         by_parts = te.create_schedule(c)[c].split(c.op.axis[0], nparts=count)
-        for outer, inner in (by_factor, by_parts):
+        for outer, inner in (by_extent, by_parts):
             size = len(inner.dom)
             assert len(outer.dom) == -(-extent // size)
-        assert len(by_factor[1].dom) == min(count, extent)
+        assert len(by_extent[1].dom) == min(count, extent)
         assert len(by_parts[1].dom) == -(-extent // min(count, extent))
         assert len(by_parts[0].dom) <= count
 
@@ -243,14 +243,14 @@ def test_roots_are_written_and_others_inlined():
     one = te.compute((40,), lambda i: x[i] + 1, "one")
     two = te.compute((40,), lambda i: one[i] * one[39 - i], "two")
     data = ints(40)
-    wanted = (data + 1) * (data + 1)[::-1]
+    expected = (data + 1) * (data + 1)[::-1]
     for how, kernels in (("auto", 1), ("root", 2), ("inline", 1)):
         s = te.create_schedule(two)
         if how != "auto":
             getattr(s[one], f"compute_{how}")()
         built = te.build(s, [x, two])
         assert len(built.program.launches) == kernels
-        assert (built(data, on="interpreter") == wanted).all()
+        assert (built(data, on="interpreter") == expected).all()
 
 
 def test_several_outputs_come_back_in_order():
@@ -266,7 +266,7 @@ def test_several_outputs_come_back_in_order():
 
 
 @pytest.mark.parametrize(
-    ("element", "wanted"),
+    ("element", "expected"),
     [
         (lambda x, i, j: x[i, j] + 1.5 - i, lambda x, i, j: x + 1.5 - i),
         (lambda x, i, j: 2 * x[i, j] / 4 + 3 / (x[i, j] + 9), lambda x, i, j: x / 2 + 3 / (x + 9)),
@@ -296,12 +296,12 @@ def test_several_outputs_come_back_in_order():
         (lambda x, i, j: te.sigmoid(x[i, j] ** 2), lambda x, i, j: 1 / (1 + np.exp(-(x**2)))),
     ],
 )  # fmt: skip
-def test_expressions(element, wanted):
+def test_expressions(element, expected):
     x = te.placeholder((5, 6), "float32", "X")
     data = ints(5, 6)
-    found = run(te.compute((5, 6), lambda i, j: element(x, i, j), "out"), [x], data)
+    result = run(te.compute((5, 6), lambda i, j: element(x, i, j), "out"), [x], data)
     i, j = np.mgrid[:5, :6]
-    np.testing.assert_allclose(found, wanted(data, i, j), rtol=1e-5)
+    np.testing.assert_allclose(result, expected(data, i, j), rtol=1e-5)
 
 
 def test_reductions_with_conditions_and_of_everything():
@@ -333,14 +333,14 @@ def test_a_stage_is_computed_where_its_reader_is():
     outer, _ = s[o].split(o.op.axis[0], 4)
     s[z].compute_at(s[o], outer)
     s[y].compute_at(s[z], z.op.axis[0])
-    built, given = te.build(s, [x, o]), np.arange(12, dtype=np.float32)
+    built, array = te.build(s, [x, o]), np.arange(12, dtype=np.float32)
     assert [launch.kernel for launch in built.program.launches] == ["k0_O"]
-    assert (built(given) == given[:-2] * 4 + 5).all()
+    assert (built(array) == array[:-2] * 4 + 5).all()
 
 
 def test_numbers_of_numpy_are_numbers():
     x = te.placeholder((4,), "float32", "X")
     half = np.float32(0.5)
     o = te.compute((np.int64(4),), lambda i: half * 4 * x[i] + half + np.int32(1), "O")
-    found = te.build(te.create_schedule(o), [x, o])(np.arange(4, dtype=np.float32))
-    assert (found == np.arange(4) * 2 + 1.5).all()
+    result = te.build(te.create_schedule(o), [x, o])(np.arange(4, dtype=np.float32))
+    assert (result == np.arange(4) * 2 + 1.5).all()

@@ -20,19 +20,19 @@ def value(expression, point):
     return expression.constant + sum(point[i] * n for i, n in expression.terms)
 
 
-def ranges(indices, said, uses):
-    """Range inference by its definition: in rounds, every value for which a position with one
-    unknown index is inside for all values of the others. None where a round finds nothing."""
-    known = {i: list(r) for i, r in said.items()}
-    while any(i not in known for i in indices):
-        found = {}
+def ranges(indices, stated, uses):
+    """Range inference by its definition: in iterations, every value for which a position with one
+    unknown index is inside for all values of the others. None where an iteration finds nothing."""
+    by_index = {i: list(r) for i, r in stated.items()}
+    while any(i not in by_index for i in indices):
+        allowed = {}
         for position, extent in uses:
-            unknown = [i for i in position.indices if i not in known]
+            unknown = [i for i in position.indices if i not in by_index]
             if len(unknown) != 1:
                 continue
             (index,) = unknown
-            others = [i for i in position.indices if i in known]
-            points = list(itertools.product(*(known[i] for i in others)))
+            others = [i for i in position.indices if i in by_index]
+            points = list(itertools.product(*(by_index[i] for i in others)))
             inside = [
                 v for v in TRIED
                 if points and all(
@@ -40,11 +40,11 @@ def ranges(indices, said, uses):
                     for p in points
                 )
             ]  # fmt: skip
-            found[index] = [v for v in found.get(index, TRIED) if v in inside]
-        if not found:
+            allowed[index] = [v for v in allowed.get(index, TRIED) if v in inside]
+        if not allowed:
             return None
-        known.update(found)
-    return known
+        by_index.update(allowed)
+    return by_index
 
 
 class Case:
@@ -54,7 +54,7 @@ class Case:
         self.indices = [Index(n) for n in "ijk"[: draw(st.integers(1, 3))]]
         count = draw(st.integers(0, min(2, len(self.indices))))
         self.left = self.indices[:count]
-        self.said = {
+        self.stated = {
             i: range(low := draw(st.integers(0, 2)), low + draw(st.integers(1, 4)))
             for i in self.indices
             if draw(st.integers(0, 3)) == 0
@@ -84,25 +84,25 @@ class Case:
         right = f" {self.joined} ".join(
             f"{n}({', '.join(str(affine(p)) for p in at)})" for n, at in self.reads
         )
-        clauses = ", ".join(f"{i} in {r.start}:{r.stop}" for i, r in self.said.items())
+        clauses = ", ".join(f"{i} in {r.start}:{r.stop}" for i, r in self.stated.items())
         where = f" where {clauses}" if clauses else ""
         left = ", ".join(i.name for i in self.left)
         return f"def f({head}) -> (O) {{ O({left}) {self.operator}=! {right}{where} }}"
 
     def computed(self):
         """The output; None where no range or no array is allowed."""
-        named = [i for i in self.indices if i in self.left or i in self.said
+        named = [i for i in self.indices if i in self.left or i in self.stated
                  or any(i in p.indices for p, _ in self.uses)]  # fmt: skip
-        found = ranges(named, self.said, self.uses)
-        if found is None or any(v < 0 for i in self.left for v in found[i]):
+        by_index = ranges(named, self.stated, self.uses)
+        if by_index is None or any(v < 0 for i in self.left for v in by_index[i]):
             return None
-        if all(found.values()) and not self.inside(found):
+        if all(by_index.values()) and not self.inside(by_index):
             return None
-        out = np.zeros([max(found[i], default=-1) + 1 for i in self.left])
-        if all(found[i] for i in self.left):
-            out[np.ix_(*(found[i] for i in self.left))] = NEUTRAL[self.operator]
-        for point in itertools.product(*found.values()):
-            here = dict(zip(found, point, strict=True))
+        out = np.zeros([max(by_index[i], default=-1) + 1 for i in self.left])
+        if all(by_index[i] for i in self.left):
+            out[np.ix_(*(by_index[i] for i in self.left))] = NEUTRAL[self.operator]
+        for point in itertools.product(*by_index.values()):
+            here = dict(zip(by_index, point, strict=True))
             values = [self.arrays[n][tuple(value(affine(p), here) for p in at)]
                       for n, at in self.reads]  # fmt: skip
             new = values[0] if len(values) == 1 else (
@@ -111,10 +111,10 @@ class Case:
             out[place] = JOIN[self.operator](out[place], new)
         return out
 
-    def inside(self, found):
+    def inside(self, by_index):
         return all(
-            0 <= value(p, dict(zip(found, point, strict=True))) < n
-            for p, n in self.uses for point in itertools.product(*found.values())
+            0 <= value(p, dict(zip(by_index, point, strict=True))) < n
+            for p, n in self.uses for point in itertools.product(*by_index.values())
         )  # fmt: skip
 
 
@@ -130,5 +130,5 @@ def test_generated_statements(data):
             assert error.code in ("TIR1404", "TIR1406"), case.text
             return
         raise AssertionError(case.text)
-    found = parse(case.text).f(*arrays, on="interpreter")
-    np.testing.assert_allclose(found, expected, rtol=1e-4, err_msg=case.text)
+    result = parse(case.text).f(*arrays, on="interpreter")
+    np.testing.assert_allclose(result, expected, rtol=1e-4, err_msg=case.text)

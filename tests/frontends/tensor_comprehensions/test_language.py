@@ -68,8 +68,8 @@ def test_a_layer_of_calls_is_one_kernel(on):
     a, b, bias = (ints(*s, dtype=np.float16) for s in ((18, 33), (20, 33), (20,)))
     layer = parse(LAYER).layer
     assert len(layer.compile(a, b, bias).program.launches) == 1
-    found = layer(a, b, bias, on=on)
-    assert found.dtype == np.float16 and (found == np.maximum(a @ b.T + bias, 0)).all()
+    result = layer(a, b, bias, on=on)
+    assert result.dtype == np.float16 and (result == np.maximum(a @ b.T + bias, 0)).all()
 
 
 @pytest.mark.slow
@@ -132,10 +132,10 @@ def test_pooling_of_odd_sizes_leaves_the_last_out():
 def test_ranges_and_clauses(statement, expected):
     b, k = ints(13), ints(5)
     text = f"def f(float(N) B, float(M) K) -> (A) {{ {statement} }}"
-    found = run(text, b, k)
-    wanted = expected(b.astype(np.float64), k)
-    assert found.shape == np.shape(wanted)
-    np.testing.assert_allclose(found, wanted, rtol=1e-3)
+    result = run(text, b, k)
+    reference = expected(b.astype(np.float64), k)
+    assert result.shape == np.shape(reference)
+    np.testing.assert_allclose(result, reference, rtol=1e-3)
 
 
 def test_a_table_is_looked_up():
@@ -264,10 +264,10 @@ def test_malformed_sources_have_clear_errors(name):
         program = parse(source)
         return program[list(program.functions)[-1]].compile(*shapes)
 
-    found = [
+    refusals = [
         refused(compiled, source) for source in mistaken([text], SOURCES // len(EXAMPLES), seed=8)
     ]
-    assert sum(found) > len(found) // 2
+    assert sum(refusals) > len(refusals) // 2
 
 
 def test_remainders_and_quotients_are_those_of_c():

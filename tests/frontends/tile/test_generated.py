@@ -77,9 +77,9 @@ class Case:
         aggregation = draw(st.sampled_from(list(AGGREGATIONS)))
 
         def values(points):
-            found = [self.values[t][tuple(values_of(p, points) for p in at)] for t, at in reads]
-            return found[0] if len(found) == 1 else (
-                found[0] * found[1] if joined == "*" else found[0] + found[1]
+            parts = [self.values[t][tuple(values_of(p, points) for p in at)] for t, at in reads]
+            return parts[0] if len(parts) == 1 else (
+                parts[0] * parts[1] if joined == "*" else parts[0] + parts[1]
             )  # fmt: skip
 
         self.values[name] = contracted(
@@ -111,12 +111,12 @@ def test_conditions_hold_from_0_to_their_bound(seed):
         condition = i * x + j * y + more
     bound = int(rng.integers(1, 6))
     text = f"function (A[M, N]) -> (O) {{ O[i: M] = +(A[i, j]), {condition} < {bound}; }}"
-    wanted = contracted(
+    expected = contracted(
         (m,), [affine(i)], "sum", lambda points: values[points[i], points[j]],
         {i: range(m), j: range(n)}, [AffineBound(condition, 0, bound)], 0,
     )  # fmt: skip
-    found = parse(text)(values, on="interpreter")
-    np.testing.assert_array_equal(found, wanted, err_msg=text)
+    result = parse(text)(values, on="interpreter")
+    np.testing.assert_array_equal(result, expected, err_msg=text)
 
 
 def listed(position):
@@ -128,8 +128,8 @@ def test_generated_functions(data):
     case = Case(data.draw)
     arrays = [case.values[name].astype(np.float32) for name in case.inputs]
     compiled = parse(case.text).compile(*arrays)
-    found = compiled(*arrays, on="interpreter")
-    found = found if isinstance(found, tuple) else (found,)
+    result = compiled(*arrays, on="interpreter")
+    result = result if isinstance(result, tuple) else (result,)
     expected = [case.values[name] for name in case.outputs]
-    for got, wanted in zip(found, expected, strict=True):
-        np.testing.assert_allclose(got, wanted, rtol=1e-4, err_msg=case.text)
+    for got, reference in zip(result, expected, strict=True):
+        np.testing.assert_allclose(got, reference, rtol=1e-4, err_msg=case.text)

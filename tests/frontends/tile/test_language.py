@@ -48,10 +48,10 @@ def test_listing_2_of_the_paper(on):
 
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("on", ["interpreter", "simt", "cpu"])
-def test_products_in_half_precision(on):
+def test_matmuls_in_half_precision(on):
     a, b = ints(33, 18, dtype=np.float16), ints(18, 17, dtype=np.float16)
-    found = run(MATMUL, a, b, on=on)
-    assert found.dtype == np.float16 and (found == a @ b).all()
+    result = run(MATMUL, a, b, on=on)
+    assert result.dtype == np.float16 and (result == a @ b).all()
 
 
 def convolved(image, weights):
@@ -68,8 +68,8 @@ def test_a_padded_convolution_with_a_definition_is_one_kernel(on):
     image, weights = ints(2, 7, 5, 8), ints(3, 3, 8, 9)
     compiled = parse(CONVOLVE).compile(image, weights)
     assert len(compiled.program.launches) == 1
-    found = compiled(image, weights, on=on)
-    assert (found == np.maximum(convolved(image, weights), 0)).all()
+    counts = compiled(image, weights, on=on)
+    assert (counts == np.maximum(convolved(image, weights), 0)).all()
 
 
 @pytest.mark.sampled(1)
@@ -133,7 +133,7 @@ def test_what_no_point_has_is_a_number_with_a_type():
     assert t == 0 and t.dtype == np.float32 and (u == 0).all()
 
 
-def test_a_condition_on_two_indices_gives_running_sums():
+def test_a_condition_on_two_indices_gives_a_scan():
     x = ints(50)
     text = "function (I[N]) -> (O) { O[i: N] = +(I[k]), i - k < N; }"
     assert (run(text, x) == x.cumsum()).all()
@@ -147,8 +147,8 @@ def test_arg_max_by_a_choice():
       Where = index(Shape, 0);
       O[m: M] = >(I[m, n] == Top[m] ? Where[n]);
     }"""
-    found = run(text, x, 1.0)
-    assert found.dtype == np.int32 and (found == x.argmax(1)).all()
+    result = run(text, x, 1.0)
+    assert result.dtype == np.int32 and (result == x.argmax(1)).all()
 
 
 def test_a_tensor_is_reshaped_through_a_flat_one():
@@ -187,14 +187,14 @@ def test_rows_are_gathered():
 )  # fmt: skip
 def test_functions_and_operators(text, value):
     a, b = ints(5, 6), ints(6)
-    found = run(f"function (A[M, N], B[N]) -> (O) {{ O = {text}; }}", a, b)
-    np.testing.assert_allclose(found, value(a, b), rtol=1e-5)
+    result = run(f"function (A[M, N], B[N]) -> (O) {{ O = {text}; }}", a, b)
+    np.testing.assert_allclose(result, value(a, b), rtol=1e-5)
 
 
 def test_half_precision_is_stored_and_computed_wider():
     a = np.full((4,), 300.0, np.float16)
-    found = run("function (A) -> (O) { O = A * A / 300; }", a)
-    assert found.dtype == np.float16 and (found == 300).all()
+    result = run("function (A) -> (O) { O = A * A / 300; }", a)
+    assert result.dtype == np.float16 and (result == 300).all()
 
 
 def test_shapes_alone_are_enough_to_compile():
@@ -269,11 +269,11 @@ def shapes_for(text):
 @pytest.mark.parametrize("text", EXAMPLES, ids=["matmul", "turned", "conv", "pool", "softmax"])
 def test_malformed_sources_have_clear_errors(text):
     shapes = shapes_for(text)
-    found = [
+    refusals = [
         refused(lambda source: parse(source).compile(*shapes), source)
         for source in mistaken([text], SOURCES // len(EXAMPLES), seed=7)
     ]
-    assert sum(found) > len(found) // 2
+    assert sum(refusals) > len(refusals) // 2
 
 
 def test_truths_are_counted():
@@ -282,9 +282,9 @@ def test_truths_are_counted():
     assert counts.dtype == np.int32 and (counts == a.sum(1)).all()
     product = run(MATMUL.replace("C", "O"), a, b)
     assert (product == a.astype(int) @ b).all()
-    for sign, wanted in (("<", a.min(1)), (">", a.max(1))):
-        found = run(f"function (A[N, K]) -> (O) {{ O[i: N] = {sign}(A[i, k]); }}", a)
-        assert found.dtype == bool and (found == wanted).all()
+    for sign, expected in (("<", a.min(1)), (">", a.max(1))):
+        result = run(f"function (A[N, K]) -> (O) {{ O[i: N] = {sign}(A[i, k]); }}", a)
+        assert result.dtype == bool and (result == expected).all()
     assert (run("function (A, B) -> (O) { O = max(A, B); }", a, a[0]) == (a | a[0])).all()
 
 
@@ -297,14 +297,14 @@ def test_one_array_may_be_given_twice():
 def test_remainders_of_floats_are_those_of_c():
     a = np.array([5.5, -5.5, 7, -7], np.float32)
     for divisor in (2, -3.5):
-        found = run("function (A, B) -> (O) { O = A % B; }", a, divisor)
-        assert (found == np.fmod(a, np.float32(divisor))).all()
+        result = run("function (A, B) -> (O) { O = A % B; }", a, divisor)
+        assert (result == np.fmod(a, np.float32(divisor))).all()
 
 
 def test_numbers_made_of_sizes_are_known():
     a = ints(3, 4, 5)
-    found = run("function (A[X, Y, Z]) -> (O) { O = reshape(A, X * Y / 2, Z - -Z); }", a)
-    assert (found == a.reshape(6, 10)).all()
+    result = run("function (A[X, Y, Z]) -> (O) { O = reshape(A, X * Y / 2, Z - -Z); }", a)
+    assert (result == a.reshape(6, 10)).all()
     shifted = run("function (A[N]) -> (O) { O[i: N] = +(A[(1 - N) / 2 + i]); }", np.arange(6))
     assert shifted.tolist() == [0, 0, 0, 1, 2, 3]  # quotients are rounded to zero
 

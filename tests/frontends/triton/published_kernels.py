@@ -309,7 +309,7 @@ def conv2d(
     input_ptr, kernel_ptr, output_ptr, H, W,
     KH: tl.constexpr, KW: tl.constexpr, BLOCK_H: tl.constexpr, BLOCK_W: tl.constexpr,
 ):  # fmt: skip
-    """Lamont et al.: the document prints the body in two pieces, without its header."""
+    """Lamont et al.: the document prints the body in two parts, without its header."""
     # Calculate the output coordinates for this block
     bh = tl.program_id(0) * BLOCK_H
     bw = tl.program_id(1) * BLOCK_W
@@ -364,7 +364,7 @@ def masked_matmul(
     a_ptr, b_ptr, c_ptr, M, N, K,
     BLOCK_SIZE_M: tl.constexpr, BLOCK_SIZE_N: tl.constexpr, BLOCK_SIZE_K: tl.constexpr,
 ):  # fmt: skip
-    """Lamont et al. print the loads and the product; what is around them is made up."""
+    """Lamont et al. print the loads and the matmul; what is around them is made up."""
     columns = tl.cdiv(N, BLOCK_SIZE_N)
     offs_m = tl.program_id(0) // columns * BLOCK_SIZE_M + tl.arange(0, BLOCK_SIZE_M)
     offs_n = tl.program_id(0) % columns * BLOCK_SIZE_N + tl.arange(0, BLOCK_SIZE_N)

@@ -29,8 +29,8 @@ def kernel_of(annotation: Any) -> Any:
 
 
 def types_of(kernel: Any, *arguments: Any) -> list[str]:
-    found = kernel.warmup(*arguments, grid=(1,)).kernel().parameters
-    return [str(p.type) for p in found]
+    parameters = kernel.warmup(*arguments, grid=(1,)).kernel().parameters
+    return [str(p.type) for p in parameters]
 
 
 WRITTEN = {

@@ -22,7 +22,7 @@ def converted(x, out, N: tl.constexpr, TO: tl.constexpr):
     tl.store(out + i, tl.load(x + i).to(TO))
 
 
-def given(kind: np.dtype[Any], to: np.dtype[Any]) -> np.ndarray[Any, Any]:
+def extreme_numbers(kind: np.dtype[Any], to: np.dtype[Any]) -> np.ndarray[Any, Any]:
     """Extreme numbers and small ones of `kind`; floats within the range of an integer `to`."""
     if kind.kind in "iu":
         bounds = np.iinfo(kind)
@@ -42,7 +42,7 @@ def test_elements_are_converted_by_the_sign_of_the_type_they_have(kind: np.dtype
     """An integer is widened, and becomes a float, by its own sign; a float becomes an integer by
     the sign of that."""
     for to in (*INTEGERS, *FLOATS):
-        x = given(kind, to)
+        x = extreme_numbers(kind, to)
         with np.errstate(over="ignore"):
             wide = x.astype(np.float32) if to.name == "bfloat16" and kind.kind == "f" else x
             expected = wide.astype(to)
@@ -92,5 +92,5 @@ def test_a_number_takes_the_type_of_the_tensor_next_to_it(
     for left in (False, True):
         out = np.zeros(4, np.int32)
         next_to[(1,)](np.ones(8, kind), out, N=8, OP=op, NUMBER=number, LEFT=left)
-        found = int(out[0]), *map(bool, out[1:])
-        assert found == kind_next_to(kind, number, op), left
+        actual = int(out[0]), *map(bool, out[1:])
+        assert actual == kind_next_to(kind, number, op), left

@@ -25,12 +25,12 @@ def applied(out, n, F: tl.constexpr, x, y, z, COUNT: tl.constexpr, BLOCK: tl.con
     i = tl.arange(0, BLOCK)
     a = tl.load(x + i, i < n, 1)
     if COUNT == 1:
-        found = F(a)
+        value = F(a)
     elif COUNT == 2:
-        found = F(a, tl.load(y + i, i < n, 1))
+        value = F(a, tl.load(y + i, i < n, 1))
     else:
-        found = F(a, tl.load(y + i, i < n, 1), tl.load(z + i, i < n, 1))
-    tl.store(out + i, found, i < n)
+        value = F(a, tl.load(y + i, i < n, 1), tl.load(z + i, i < n, 1))
+    tl.store(out + i, value, i < n)
 
 
 def of(name: str, *operands: Any, result: Any = None) -> np.ndarray[Any, Any]:
@@ -46,7 +46,7 @@ ODD = [0.3, -0.7, 2.5, -3.25, 17.0, 0.001, 5.5, 1.0]
 SHARE = [0.1, 0.5, 0.9, 0.001, 0.999, 0.3]
 
 
-def half_turns(x: float) -> float:
+def of_half_revolutions(x: float) -> float:
     return math.sin(math.pi * math.fmod(x, 2)) if x != round(x) else 0.0
 
 
@@ -88,12 +88,12 @@ BESSEL: list[tuple[str, list[float], Callable[[float], float]]] = [
 def test_bessel_functions(
     name: str, inputs: list[float], expected: Callable[[float], float], dtype: Any, error: float
 ) -> None:
-    found, wanted = of(name, np.array(inputs, dtype)), np.array([expected(x) for x in inputs])
+    result, reference = of(name, np.array(inputs, dtype)), np.array([expected(x) for x in inputs])
     if name.startswith("cyl") and dtype is np.float32:
         # Computed in float32. CUDA's mathematical functions promise 6 ulp of these, too.
-        assert (np.abs(found - wanted) <= 6 * np.spacing(np.abs(wanted).astype(dtype))).all()
+        assert (np.abs(result - reference) <= 6 * np.spacing(np.abs(reference).astype(dtype))).all()
     else:
-        np.testing.assert_allclose(found, wanted, rtol=error, atol=error)
+        np.testing.assert_allclose(result, reference, rtol=error, atol=error)
 
 
 def test_bessel_functions_at_the_ends() -> None:
@@ -114,8 +114,8 @@ REAL: list[tuple[str, list[float], Callable[[float], float]]] = [
     ("erfinv", SHARE, lambda x: NORMAL.inv_cdf((x + 1) / 2) / math.sqrt(2)),
     ("erfcinv", SHARE, lambda x: -NORMAL.inv_cdf(x / 2) / math.sqrt(2)),
     ("erfcx", [-1, 0.5, 1.9, 2.1, 5, 20], lambda x: math.exp(x * x) * math.erfc(x)),
-    ("sinpi", [*ODD, 2, -7], half_turns),
-    ("cospi", [0.25, 0.5, 1.5, 3.25, 1, 2, -7.75], lambda x: half_turns(x + 0.5)),
+    ("sinpi", [*ODD, 2, -7], of_half_revolutions),
+    ("cospi", [0.25, 0.5, 1.5, 3.25, 1, 2, -7.75], lambda x: of_half_revolutions(x + 0.5)),
     ("logb", ODD, lambda x: math.frexp(x)[1] - 1),
     ("rcbrt", [0.3, 8, 27], lambda x: x ** (-1 / 3)),
     ("exp10", [0.3, -2, 5], lambda x: 10.0**x),
@@ -133,9 +133,9 @@ REAL: list[tuple[str, list[float], Callable[[float], float]]] = [
 )
 def test_functions_of_one_float(name: str, x: Any, expected: Any, dtype: Any) -> None:
     values = np.array(x, dtype)
-    wanted = [expected(float(v)) for v in values]
+    reference = [expected(float(v)) for v in values]
     tolerance = 3e-5 if dtype == np.float32 else 1e-8
-    np.testing.assert_allclose(of(name, values), wanted, rtol=tolerance, atol=tolerance / 100)
+    np.testing.assert_allclose(of(name, values), reference, rtol=tolerance, atol=tolerance / 100)
 
 
 @pytest.mark.slow
@@ -161,8 +161,8 @@ def test_functions_of_two_floats() -> None:
     np.testing.assert_allclose(of("hypot", x, y), np.hypot(x, y), rtol=1e-6)
     np.testing.assert_allclose(of("norm3d", float32(2), float32(3), float32(6)), [7], rtol=1e-6)
     x, y = float32(5.5, -5.5, 7, 3, 1e10, 2.5, 3.5), float32(2, 2, 4, math.inf, 3, 1, 1)
-    wanted = [math.remainder(a, b) for a, b in zip(x.tolist(), y.tolist(), strict=True)]
-    assert of("remainder", x, y).tolist() == wanted
+    expected = [math.remainder(a, b) for a, b in zip(x.tolist(), y.tolist(), strict=True)]
+    assert of("remainder", x, y).tolist() == expected
     assert of("fdim", float32(3, 1), float32(1, 3)).tolist() == [2, 0]
     x, y = float32(1, 1, 0, -1, -1, 0, 3), float32(2, 0, 1, 0, -2, -1, 3)
     np.testing.assert_array_equal(of("nextafter", x, y), np.nextafter(x, y))
@@ -177,8 +177,8 @@ def test_roundings() -> None:
     assert up[0] == np.nextafter(np.float32(1), np.float32(2)) and down[0] == 1
     x = float32(2.5, -2.5, 3.7, -3.7)
     for name, function in (("rn", round), ("rd", math.floor), ("ru", math.ceil), ("rz", int)):
-        found = of(f"float2int_{name}", x, result=np.int32)
-        assert found.tolist() == [function(v) for v in x.tolist()]
+        result = of(f"float2int_{name}", x, result=np.int32)
+        assert result.tolist() == [function(v) for v in x.tolist()]
     assert of("llrint", x, result=np.int64).tolist() == [2, -2, 4, -4]
     assert of("llround", x, result=np.int64).tolist() == [3, -3, 4, -4]
 
@@ -189,7 +189,7 @@ def contracted(out, x, ALONE: tl.constexpr):
     tl.store(out, (libdevice.mul_rn(a, a) if ALONE else a * a) - 1.0)
 
 
-def test_a_product_may_be_kept_apart() -> None:
+def test_a_multiplication_may_be_kept_separate() -> None:
     for alone in (True, False):
         out = np.zeros(1, np.float32)
         contracted[(1,)](out, float32(1.1), alone)
@@ -229,8 +229,8 @@ def test_functions_of_one_integer(name: str, expected: Any) -> None:
 def test_functions_of_two_integers(name: str, expected: Any, dtype: Any) -> None:
     x = np.array([0xFFFFFFFB, 0x7FFFFFFF, 12], np.uint32).view(dtype)
     y = np.array([7, 0x7FFFFFFF, 0xFFFFFFF0], np.uint32).view(dtype)
-    wanted = [expected(a, b) for a, b in zip(x.tolist(), y.tolist(), strict=True)]
-    assert of(name, x, y).tolist() == wanted
+    reference = [expected(a, b) for a, b in zip(x.tolist(), y.tolist(), strict=True)]
+    assert of(name, x, y).tolist() == reference
 
 
 def test_bytes_and_bits() -> None:

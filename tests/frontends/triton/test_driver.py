@@ -21,7 +21,7 @@ def torch(*, gpu: bool) -> Any:
         is_available=lambda: gpu, current_device=lambda: 1, get_device_capability=lambda: (9, 0),
         get_device_properties=lambda number: properties,
     )  # fmt: skip
-    return SimpleNamespace(device=lambda *given: given, cuda=cuda)
+    return SimpleNamespace(device=lambda *args: args, cuda=cuda)
 
 
 def test_the_gpu_of_torch(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -31,8 +31,8 @@ def test_the_gpu_of_torch(monkeypatch: pytest.MonkeyPatch) -> None:
     assert active.get_current_device() == 1
     target = active.get_current_target()
     assert (target.backend, target.arch, target.warp_size) == ("cuda", 90, 32)
-    found = active.utils.get_device_properties(1)
-    assert (found["multiprocessor_count"], found["max_shared_mem"]) == (132, 232448)
+    properties = active.utils.get_device_properties(1)
+    assert (properties["multiprocessor_count"], properties["max_shared_mem"]) == (132, 232448)
 
 
 def test_no_gpu(monkeypatch: pytest.MonkeyPatch) -> None:

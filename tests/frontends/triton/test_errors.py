@@ -163,8 +163,8 @@ def misspelled_axis(x):
 @triton.jit
 def too_few_of_a_combiner(x):
     lanes = tl.arange(0, 4)
-    found = tl.reduce((lanes, lanes), 0, sum_of_pairs)  # §tl.reduce
-    tl.store(x, found[0])
+    result = tl.reduce((lanes, lanes), 0, sum_of_pairs)  # §tl.reduce
+    tl.store(x, result[0])
 
 
 @triton.jit
@@ -264,11 +264,11 @@ def test_an_error_is_at_the_line_and_column_that_is_marked(kernel: Any) -> None:
     with pytest.raises(TileirError) as caught:
         kernel.module(types)
     assert caught.value.code.startswith("TIR10")
-    found = caught.value.location
-    assert found is not None
-    assert Path(found.file).resolve() == Path(__file__)
-    assert found.line == first + row
-    assert lines[row][found.column - 1 :].startswith(marked)
+    error = caught.value.location
+    assert error is not None
+    assert Path(error.file).resolve() == Path(__file__)
+    assert error.line == first + row
+    assert lines[row][error.column - 1 :].startswith(marked)
 
 
 @triton.jit

@@ -107,12 +107,12 @@ EXACT = {"add": lambda a, b: a + b, "sub": lambda a, b: a - b, "mul": lambda a, 
 @pytest.mark.parametrize("op", EXACT)
 @pytest.mark.parametrize("kind", [np.int32, np.uint32])
 def test_overflow_is_reported_at_both_ends(kind: Any, op: str) -> None:
-    ends, found = np.iinfo(kind), set()
+    ends, reached = np.iinfo(kind), set()
     numbers = (ends.min, ends.min + 1, 0, 1, 2, 3, ends.max - 1, ends.max)
     for a, b in itertools.product(numbers, (ends.min, 1, 2, ends.max)):
         exact = EXACT[op](int(a), int(b))
         fits = ends.min <= exact <= ends.max
-        found.add((fits, exact > 0))
+        reached.add((fits, exact > 0))
         out = np.zeros(1, kind)
         arguments = (out, np.array([a], kind), np.array([b], kind))
         if fits:
@@ -121,4 +121,4 @@ def test_overflow_is_reported_at_both_ends(kind: Any, op: str) -> None:
         else:
             with pytest.raises(TileirError, match="overflow detected"):
                 checked[(1,)](*arguments, OP=op, on="interpreter")
-    assert (False, True) in found or op == "sub"
+    assert (False, True) in reached or op == "sub"

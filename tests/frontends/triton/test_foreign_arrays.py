@@ -57,12 +57,12 @@ def blocks(d, e):
 def test_a_descriptor_is_made_from_a_tensor_of_torch(on: str) -> None:
     x = np.arange(256, dtype=np.float32).reshape(16, 16)
     y = np.zeros((16, 16), np.float32)
-    made = [
+    result = [
         TensorDescriptor.from_tensor(Torch(a, "torch.float32"), [8, 8], round_f32_to_tf32=False)
         for a in (x, y)
     ]
-    assert made[0].strides == (16, 1)
-    blocks[(1,)](*made, on=on)
+    assert result[0].strides == (16, 1)
+    blocks[(1,)](*result, on=on)
     assert (y[:8, 8:] == x[8:, :8] + 1).all()
 
 

@@ -87,12 +87,13 @@ def test_malformed_kernels_end_in_errors_with_a_place(seed: int) -> None:
     assert tried == PART and refused > PART // 4
 
 
-def hinted(factor: int, width: int, stride: int, place: int, n: int) -> str:
+def hinted(multiple: int, width: int, stride: int, place: int, n: int) -> str:
     """A kernel that copies rows of x, backwards where `place` is odd, with hints that are true: a
-    row begins at a multiple of `factor` whatever n is, and its elements are next to each other."""
-    row = f"row * {stride * factor} + tl.multiple_of(n * {factor}, {factor})"
-    lanes = f"tl.max_contiguous(tl.multiple_of(start + tl.arange(0, {width}), {factor}), {width})"
-    index = [lanes, f"tl.multiple_of(start, {factor}) + tl.arange(0, {width})"][place // 2 % 2]
+    row begins at a multiple of `multiple` whatever n is, and its elements are next to each
+    other."""
+    row = f"row * {stride * multiple} + tl.multiple_of(n * {multiple}, {multiple})"
+    lanes = f"tl.max_contiguous(tl.multiple_of(start + tl.arange(0, {width}), {multiple}), {width})"
+    index = [lanes, f"tl.multiple_of(start, {multiple}) + tl.arange(0, {width})"][place // 2 % 2]
     target = f"row * {width} + " + (
         f"{width - 1} - tl.arange(0, {width})" if place % 2 else f"tl.arange(0, {width})"
     )
@@ -110,16 +111,16 @@ def hinted(factor: int, width: int, stride: int, place: int, n: int) -> str:
     st.sampled_from(["interpreter", "simt"]),
 )  # fmt: skip
 def test_hints_that_are_true_change_nothing(
-    factor: int, width: int, stride: int, place: int, n: int, m: int, on: str
+    multiple: int, width: int, stride: int, place: int, n: int, m: int, on: str
 ) -> None:
     if on == "simt":
         pytest.importorskip("llvmlite")
     if place // 2 % 2 == 0:
-        width = max(width, factor)
-    source, rows = hinted(factor, width, stride, place, n), 3
+        width = max(width, multiple)
+    source, rows = hinted(multiple, width, stride, place, n), 3
     x = np.random.default_rng(m).integers(-99, 99, 1024).astype(np.int32)
     out = np.zeros((rows, width), np.int32)
     kernel_of(source)[(rows,)](x, out, n, m, on=on)
-    index = np.arange(rows)[:, None] * stride * factor + n * factor + np.arange(width)
-    wanted = np.where(index < m, x[index % 1024], -1)
-    np.testing.assert_array_equal(out, wanted[:, ::-1] if place % 2 else wanted, source)
+    index = np.arange(rows)[:, None] * stride * multiple + n * multiple + np.arange(width)
+    expected = np.where(index < m, x[index % 1024], -1)
+    np.testing.assert_array_equal(out, expected[:, ::-1] if place % 2 else expected, source)

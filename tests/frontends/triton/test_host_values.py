@@ -1,5 +1,5 @@
 """Values of the host: constexpr in arithmetic and tuples, assignment expressions, conditions,
-products of many dimensions and of bytes."""
+dots of many dimensions and of bytes."""
 
 from __future__ import annotations
 
@@ -55,13 +55,13 @@ def test_a_tuple_may_hold_numbers_and_constexprs() -> None:
 
 
 @triton.jit
-def known(z, n):
+def constant_width(z, n):
     tl.store(z + tl.arange(0, n), 1)
 
 
 def test_a_constexpr_argument_is_known_without_an_annotation() -> None:
     z = np.zeros(8, np.int32)
-    known[(1,)](z, tl.constexpr(4))
+    constant_width[(1,)](z, tl.constexpr(4))
     assert z.sum() == 4
 
 
@@ -74,8 +74,8 @@ BINARY = [
 
 @for_each("apply", BINARY)
 def test_arithmetic_of_the_host(apply: Any) -> None:
-    for found in (apply(tl.constexpr(7), 3), apply(7, tl.constexpr(3))):
-        assert isinstance(found, tl.constexpr) and found.value == apply(7, 3)
+    for result in (apply(tl.constexpr(7), 3), apply(7, tl.constexpr(3))):
+        assert isinstance(result, tl.constexpr) and result.value == apply(7, 3)
     both = apply(tl.constexpr(7), tl.constexpr(3))
     assert both.value == apply(7, 3) and bool(both) == bool(apply(7, 3))
 
@@ -154,15 +154,15 @@ def batched(z, x, y, SHAPE: tl.constexpr, N: tl.constexpr, ACC: tl.constexpr):
     i = tl.arange(0, N)
     a, b = tl.load(x + i).reshape(SHAPE), tl.load(y + i).reshape(SHAPE)
     start = tl.full(SHAPE, 1.0, tl.float32)
-    found = tl.dot(a, b, start) if ACC else tl.dot(a, b)
-    tl.store(z + i, found.reshape([N]))
+    result = tl.dot(a, b, start) if ACC else tl.dot(a, b)
+    tl.store(z + i, result.reshape([N]))
 
 
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("on", EXECUTORS)
 @pytest.mark.parametrize("before", [(2, 2), (2, 1, 2), (3,), ()])
 @pytest.mark.parametrize("acc", [True, False])
-def test_products_with_any_dimensions_before(on: str, before: tuple[int, ...], acc: bool) -> None:
+def test_matmuls_with_any_dimensions_before(on: str, before: tuple[int, ...], acc: bool) -> None:
     shape, draw = (*before, 16, 16), np.random.default_rng(1)
     x, y = (draw.integers(-4, 5, shape).astype(np.float16) for _ in range(2))
     z = np.zeros(shape, np.float32)
@@ -188,7 +188,7 @@ FORMATS = {
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("left", FORMATS)
 @pytest.mark.parametrize("right", FORMATS)
-def test_scaled_products_take_formats_and_their_bits(left: str, right: str) -> None:
+def test_scaled_dots_take_formats_and_their_bits(left: str, right: str) -> None:
     a, b = np.ones((16, 32), FORMATS[left]), np.full((32, 16), 2, FORMATS[right])
     scale = np.full((16, 1), 128, np.uint8)
     for bits in (False, True):

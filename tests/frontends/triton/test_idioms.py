@@ -39,7 +39,7 @@ def summed_under_a_lock(x, total, lock, n, GROUPS: tl.constexpr, LANES: tl.const
 
 
 @pytest.mark.parametrize("on", EXECUTORS)
-def test_instances_add_to_one_row_in_turns(on: str) -> None:
+def test_instances_add_to_one_row_one_after_another(on: str) -> None:
     x, total, lock = normal(7, 50), np.full((3, 50), np.nan, np.float32), np.zeros(6, np.int32)
     summed_under_a_lock[(7,)](x, total, lock, 50, GROUPS=3, LANES=64, on=on)
     np.testing.assert_allclose(total, [x[i::3].sum(0) for i in range(3)], rtol=1e-5, atol=1e-5)
@@ -47,7 +47,7 @@ def test_instances_add_to_one_row_in_turns(on: str) -> None:
 
 
 @triton.jit
-def product_of_packed(x, packed, scale, y, K, N: tl.constexpr, M: tl.constexpr, B: tl.constexpr):
+def dot_of_packed(x, packed, scale, y, K, N: tl.constexpr, M: tl.constexpr, B: tl.constexpr):
     m, n = tl.arange(0, M)[:, None], tl.arange(0, N)[None, :]
     acc = tl.zeros((M, N), tl.float32)
     for k in tl.range(0, K, B, num_stages=2):
@@ -65,7 +65,7 @@ def test_weights_of_four_bits(on: str) -> None:
     x, weight = normal(16, 64, dtype=np.float16), np.random.default_rng(0).integers(0, 16, (64, 32))
     scale, y = np.float32([[0.5], [0.25]]).repeat(32, 1), np.zeros((16, 32), np.float32)
     packed = (weight[0::2] | weight[1::2] << 4).astype(np.uint8)
-    product_of_packed[(1,)](x, packed, scale, y, 64, N=32, M=16, B=32, on=on)
+    dot_of_packed[(1,)](x, packed, scale, y, 64, N=32, M=16, B=32, on=on)
     expected = x.astype(np.float32) @ ((weight - 8) * scale.repeat(32, 0)).astype(np.float32)
     np.testing.assert_allclose(y, expected, rtol=1e-3, atol=1e-3)
 
@@ -103,12 +103,12 @@ def test_a_state_that_decays(on: str, reverse: bool) -> None:
 def inverse(a, y, B: tl.constexpr):
     i = tl.arange(0, B)
     place = i[:, None] * B + i[None, :]
-    found = -tl.where(i[:, None] > i[None, :], tl.load(a + place), 0.0)
+    result = -tl.where(i[:, None] > i[None, :], tl.load(a + place), 0.0)
     for r in range(1, B):
-        row = tl.sum(tl.where((i == r)[:, None], found, 0.0), 0)
-        row += tl.sum(row[:, None] * found, 0) * (i < r)
-        found = tl.where((i == r)[:, None], row[None, :], found)
-    tl.store(y + place, found + (i[:, None] == i[None, :]))
+        row = tl.sum(tl.where((i == r)[:, None], result, 0.0), 0)
+        row += tl.sum(row[:, None] * result, 0) * (i < r)
+        result = tl.where((i == r)[:, None], row[None, :], result)
+    tl.store(y + place, result + (i[:, None] == i[None, :]))
 
 
 @pytest.mark.sampled(2)
@@ -190,10 +190,10 @@ def test_a_combiner_may_make_a_tile_to_ask_for_its_type(on: str) -> None:
 
 @triton.jit
 def merged(mean, spread, weight, other_mean, other_spread, other_weight):
-    apart, both = other_mean - mean, weight + other_weight
+    difference, both = other_mean - mean, weight + other_weight
     share = tl.where(both == 0.0, 0.0, other_weight / both)
-    found = spread + other_spread + apart * apart * weight * share
-    return mean + apart * share, found, both
+    mean_square = spread + other_spread + difference * difference * weight * share
+    return mean + difference * share, mean_square, both
 
 
 @triton.jit
@@ -207,8 +207,8 @@ def column_statistics(x, mean, variance, N, C, ROWS: tl.constexpr, COLUMNS: tl.c
         one = (value, tl.zeros_like(value), tl.full_like(value, 1.0))
         both = zip(state, merged(*state, *one), strict=True)
         state = tuple([tl.where(inside, new, old) for old, new in both])
-    found, spread, weight = tl.reduce(state, 0, merged)
-    tl.store(mean + c, found[None, :], mask=c < C)
+    result, spread, weight = tl.reduce(state, 0, merged)
+    tl.store(mean + c, result[None, :], mask=c < C)
     tl.store(variance + c, (spread / weight)[None, :], mask=c < C)
 
 
@@ -225,8 +225,8 @@ def sorted_places(x, value, out, places, n, LANES: tl.constexpr):
     lanes = tl.arange(0, LANES)
     bits = tl.load(x + lanes, mask=lanes < n, other=float("inf")).to(tl.uint32, bitcast=True)
     ordered = tl.where((bits >> 31) == 1, ~bits, bits | 0x80000000)
-    found = tl.sort((ordered.to(tl.uint64) << 32) | lanes.to(tl.uint64))
-    place = (found & 0xFFFFFFFF).to(tl.int32)
+    keys = tl.sort((ordered.to(tl.uint64) << 32) | lanes.to(tl.uint64))
+    place = (keys & 0xFFFFFFFF).to(tl.int32)
     tl.store(places + lanes, place, mask=lanes < n)
     after = tl.gather(tl.load(value + lanes, mask=lanes < n), place, 0)
     tl.store(out + lanes, after, mask=lanes < n)

@@ -96,8 +96,8 @@ def first_above(x, n, limit):
 
 @triton.jit
 def search(x, out, n, limit):
-    where, found = first_above(x, n, limit)
-    if not found:
+    where, below = first_above(x, n, limit)
+    if not below:
         tl.store(out, -1)
         return
     tl.store(out, where)
@@ -262,8 +262,11 @@ def test_benchmarks_make_tables(capsys: pytest.CaptureFixture[str]) -> None:
         return n * (2 if provider == "b" else 1)
 
     assert measured.run() is None
-    found = measured.run(print_data=True, show_plots=False, return_df=True)
-    assert getattr(found, "to_numpy", lambda: np.array(found))().tolist() == [[1, 1, 2], [2, 2, 4]]
+    result = measured.run(print_data=True, show_plots=False, return_df=True)
+    assert getattr(result, "to_numpy", lambda: np.array(result))().tolist() == [
+        [1, 1, 2],
+        [2, 2, 4],
+    ]
     assert "demo" in capsys.readouterr().out
     assert triton.testing.do_bench(lambda: None, warmup=1, rep=1) >= 0
 

@@ -32,17 +32,17 @@ def prefixes(y, x, BLOCK: tl.constexpr):
 
 def module(kernel: Any) -> Any:
     types = {"y": "*fp32:16", "x": "*fp32:16", "columns": "i32", "stride": "i32:16"}
-    wanted = {n: t for n, t in types.items() if n in kernel.arg_names}
-    return kernel.module(wanted, {"BLOCK": 65536})
+    expected = {n: t for n, t in types.items() if n in kernel.arg_names}
+    return kernel.module(expected, {"BLOCK": 65536})
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("warps", [4, 8, 16])
 @pytest.mark.parametrize("kernel", [softmax, prefixes], ids=["softmax", "prefixes"])
 def test_a_row_of_65536_compiles_in_few_steps(kernel: Any, warps: int) -> None:
-    given, options = module(kernel), Options(num_warps=warps)
-    compiled = compile_kernel(given, "sm_90a", options)
-    assert calls_of(lambda: compile_kernel(given, "sm_90a", options)) < 700_000
+    program, options = module(kernel), Options(num_warps=warps)
+    compiled = compile_kernel(program, "sm_90a", options)
+    assert calls_of(lambda: compile_kernel(program, "sm_90a", options)) < 700_000
     assert compiled.llvm.count("\n") < 9000
     assert compiled.ptx.count("\n") < 4000
     assert not any(r.code == "TIR0752" for r in compiled.remarks)
@@ -57,6 +57,6 @@ def test_its_softmax_is_right(on: str) -> None:
     options = {"num_warps": 16} if on == "simt" else {}
     executor(on).launch(module(softmax), None, (2,), [y, x, columns, 65536], **options)
     weight = np.exp(x[:, :columns] - x[:, :columns].max(axis=1, keepdims=True))
-    wanted = weight / weight.sum(axis=1, keepdims=True, dtype=np.float64)
-    np.testing.assert_allclose(y[:, :columns], wanted, rtol=1e-5)
+    expected = weight / weight.sum(axis=1, keepdims=True, dtype=np.float64)
+    np.testing.assert_allclose(y[:, :columns], expected, rtol=1e-5)
     assert not y[:, columns:].any()

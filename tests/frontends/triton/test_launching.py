@@ -61,7 +61,7 @@ def product(z, x, y):
     tl.store(z + at, tl.dot(tl.load(x + at), tl.load(y + at)))
 
 
-def test_the_default_precision_of_products_is_an_option() -> None:
+def test_the_default_precision_of_dots_is_an_option() -> None:
     x = np.zeros((16, 16), np.float32)
     for options, word in (({}, "tf32"), ({"default_dot_input_precision": "ieee"}, None)):
         text = print_module(product.warmup(x, x, x, grid=(1,), **options))
@@ -248,7 +248,7 @@ def test_a_configuration_that_leaves_its_arrays_counts_as_failed() -> None:
         alone[(1,)](x, 512)
 
 
-def test_what_a_configuration_gives_is_not_given_again() -> None:
+def test_what_a_configuration_states_is_not_passed_twice() -> None:
     with pytest.raises(TileirError, match="B is given"):
         triton.autotune(CONFIGS, key=[])(filled)[(1,)](np.zeros(32, np.float32), 32, B=16)
 

@@ -77,7 +77,7 @@ MEANING: dict[str, Callable[[Any, Any], Any]] = {
 
 
 def operands(a: Any, b: Any, shift: bool) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
-    """Small and extreme values; for products and sums few enough bits not to overflow int32."""
+    """Small and extreme values; of few enough bits where arithmetic must not overflow int32."""
     low = [0, 1, 5, 100] + ([-1, -5, -100, -128] if np.dtype(a).kind == "i" else [7, 9, 120, 127])
     high = [1, 3, 2, 7] if shift else [0, 1, 100, 3]
     more = [-1, -7, -128, 127] if np.dtype(b).kind == "i" else [2, 127, 90, 63]
@@ -168,14 +168,14 @@ FP8 = [(ml_dtypes.float8_e4m3fn, 448.0), (ml_dtypes.float8_e5m2, 57344.0)]
 @pytest.mark.sampled(4)
 @pytest.mark.parametrize("on", ["interpreter", "cpu", "simt"])
 @pytest.mark.parametrize(("kind", "top"), FP8)
-@pytest.mark.parametrize("given", [np.float16, ml_dtypes.bfloat16, np.float32, np.float64])
-def test_conversions_to_float8_saturate(on: str, kind: Any, top: float, given: Any) -> None:
-    x = np.array([60000.0, -60000.0, np.inf, -np.inf, 448.0, 1.0, -0.5, np.nan, 465.0], given)
+@pytest.mark.parametrize("source_kind", [np.float16, ml_dtypes.bfloat16, np.float32, np.float64])
+def test_conversions_to_float8_saturate(on: str, kind: Any, top: float, source_kind: Any) -> None:
+    x = np.array([60000.0, -60000.0, np.inf, -np.inf, 448.0, 1.0, -0.5, np.nan, 465.0], source_kind)
     z = np.zeros(x.size, kind)
     converted[(1,)](z, x, x.size, N=16, on=on)
-    found = z.astype(np.float32)
-    assert found[:7].tolist() == [top, -top, top, -top, 448.0, 1.0, -0.5] and np.isnan(found[7])
-    assert found[8] == min(top, 448.0)
+    result = z.astype(np.float32)
+    assert result[:7].tolist() == [top, -top, top, -top, 448.0, 1.0, -0.5] and np.isnan(result[7])
+    assert result[8] == min(top, 448.0)
 
 
 @triton.jit
@@ -255,7 +255,7 @@ def test_quotients_of_narrow_floats_are_of_32_bits(kind: Any) -> None:
 
 
 @triton.jit
-def extremes_and_products(x, y, bits, numbers):
+def extremes_and_multiplications(x, y, bits, numbers):
     i = tl.arange(0, 8)
     a, b = tl.load(x + i), tl.load(y + i)
     tl.store(bits + i, tl.maximum(a != 0, b != 0).to(tl.int32))
@@ -265,11 +265,11 @@ def extremes_and_products(x, y, bits, numbers):
     tl.store(numbers + 8 + i, tl.fma(half, other.to(tl.float32), half))
 
 
-def test_extremes_of_booleans_and_products_of_mixed_floats() -> None:
+def test_extremes_of_booleans_and_multiplications_of_mixed_floats() -> None:
     """True is greater than False, and the operands of `fma` have one type."""
     x = np.array([0, 1, 0, 1, 2, 3, 4, 5], np.int32)
     y = np.array([0, 0, 1, 1, 7, 8, 9, 1], np.int32)
     bits, numbers = np.zeros(16, np.int32), np.zeros(16, np.float32)
-    extremes_and_products[(1,)](x, y, bits, numbers)
+    extremes_and_multiplications[(1,)](x, y, bits, numbers)
     assert bits.tolist() == [*((x != 0) | (y != 0)), *((x != 0) & (y != 0))]
     assert numbers.tolist() == [*(x * y + x)] * 2

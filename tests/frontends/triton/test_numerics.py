@@ -111,11 +111,11 @@ def test_float64_is_accurate(expression: str) -> None:
 @pytest.mark.parametrize("expression", ["x * x + 1.5", "x * x - x"])
 def test_fusion_follows_its_option(expression: str) -> None:
     assert "fma.rn.f32" in ptx_of(expression, enable_fp_fusion=True)
-    apart = ptx_of(expression, enable_fp_fusion=False)
-    assert "fma" not in apart and "mul.rn.f32" in apart
+    unfused = ptx_of(expression, enable_fp_fusion=False)
+    assert "fma" not in unfused and "mul.rn.f32" in unfused
 
 
-def test_products_that_are_rounded_as_named_are_never_fused() -> None:
+def test_multiplications_that_are_rounded_as_named_are_never_fused() -> None:
     for expression in ("libdevice.mul_rn(x, x) + 1.0", "libdevice.add_rn(x * x, 1.0)"):
         assert "fma" not in ptx_of(expression)
 
@@ -146,7 +146,7 @@ def squared(y, x):
 
 
 @pytest.mark.parametrize("on", ["interpreter", "cpu", "simt"])
-def test_what_runs_on_the_host_rounds_products_and_sums(on: str) -> None:
+def test_the_host_rounds_additions_and_multiplications(on: str) -> None:
     x, y = np.array([1 + 2.0**-12], np.float32), np.zeros(1, np.float32)
     squared[(1,)](y, x, on=on)
     assert y[0] == x[0] * x[0] - np.float32(1) != np.float32(float(x[0]) ** 2 - 1)

@@ -90,7 +90,7 @@ def test_random_numbers_of_a_counter_wrap(on):
 
 
 @triton.jit
-def look_up(out, keys, table, slots, N: tl.constexpr, OF: tl.constexpr):
+def look_up(out, keys, table, buckets, N: tl.constexpr, OF: tl.constexpr):
     i = tl.arange(0, N)
     if OF == "loaded":
         h = tl.load(keys + i) * 40503 + 1
@@ -104,9 +104,9 @@ def look_up(out, keys, table, slots, N: tl.constexpr, OF: tl.constexpr):
             h = h * 16807
     elif OF == "unsigned":
         h = (i.to(tl.uint32) * 60001 * 60001).to(tl.int32, bitcast=True)
-    slot = h % slots
-    slot = tl.where(slot < 0, slot + slots, slot)
-    tl.store(out + i, tl.load(table + slot))
+    bucket = h % buckets
+    bucket = tl.where(bucket < 0, bucket + buckets, bucket)
+    tl.store(out + i, tl.load(table + bucket))
 
 
 HASHES = {

@@ -67,7 +67,7 @@ def test_loops_count_down_and_unrolled_ones_leave_their_last_number(on: str) -> 
 
 
 @triton.jit
-def left_early(out, n, SKIPPED: tl.constexpr):
+def left_by_return(out, n, SKIPPED: tl.constexpr):
     for i in range(n):
         for j in tl.static_range(6):
             if j == SKIPPED:
@@ -84,7 +84,7 @@ def left_early(out, n, SKIPPED: tl.constexpr):
 @pytest.mark.parametrize("on", ["interpreter", "simt", "cpu"])
 def test_unrolled_loops_are_left_by_what_is_known(on: str) -> None:
     out = np.zeros(6, np.int32)
-    left_early[(1,)](out, 3, SKIPPED=2, on=on)
+    left_by_return[(1,)](out, 3, SKIPPED=2, on=on)
     assert out.tolist() == [6, 6, 0, 6, 6, 3]
 
 
@@ -156,10 +156,10 @@ def test_block_pointers_have_a_type_and_advance() -> None:
 @triton.jit
 def checked(out, MODE: tl.constexpr):
     if MODE == "twice":
-        factor: constexpr = 2
+        number: constexpr = 2
     else:
         raise NotImplementedError(f"no {MODE}")
-    tl.store(out, factor)
+    tl.store(out, number)
 
 
 def test_raise_is_an_error_where_it_is_reached() -> None:
@@ -252,7 +252,7 @@ def clipped(x, low):
 
 
 @triton.jit
-def products(x, out, n):
+def nested_dots(x, out, n):
     at = tl.arange(0, 16)[:, None] * 16 + tl.arange(0, 16)[None, :]
     for _ in range(n):
         for i in range(n):
@@ -266,7 +266,7 @@ def test_innermost_loops_with_stages_promise_independent_loads() -> None:
     """Triton's software pipeliner moves loads that dots need ahead of stores."""
     x = np.zeros((4, 256), np.float32)
     for options, count in (({}, 1), ({"num_stages": 3}, 1), ({"num_stages": 1}, 0)):
-        jumps = products.warmup(x, x, 1, grid=(1,), **options).kernel().ops
+        jumps = nested_dots.warmup(x, x, 1, grid=(1,), **options).kernel().ops
         assert sum(getattr(op, "independent_loads", False) for op in jumps) == count
 
 

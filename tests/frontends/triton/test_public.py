@@ -28,9 +28,9 @@ def test_what_a_mask_leaves_out_is_zero(on: str) -> None:
     x, y = np.ones((4, 16), np.float32), np.full((4, 16), 2, np.float32)
     out = np.full(4 * 16 + 4, np.nan, np.float32)
     scores[(1,)](x, y, out, 10, ROWS=4, COLUMNS=16, on=on)
-    table, sums = out[:64].reshape(4, 16), out[64:]
+    table, counts = out[:64].reshape(4, 16), out[64:]
     assert (table[:, :10] == 3).all() and not table[:, 10:].any()
-    assert (sums == 20).all()
+    assert (counts == 20).all()
 
 
 class HostTensor:
@@ -48,9 +48,9 @@ class HostTensor:
 
 
 @triton.jit
-def doubled(x, out, rows_apart, columns_apart, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
+def doubled(x, out, row_stride, column_stride, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
     i, j = tl.arange(0, ROWS)[:, None], tl.arange(0, COLUMNS)[None, :]
-    value = tl.load(x + i * rows_apart + j * columns_apart)
+    value = tl.load(x + i * row_stride + j * column_stride)
     tl.store(out + i * COLUMNS + j, value.to(tl.float32) * 2)
 
 
@@ -90,7 +90,7 @@ def best(out, x, n, LANES: tl.constexpr):
 
 
 @pytest.mark.parametrize("on", EXECUTORS)
-def test_a_name_may_change_its_type_within_a_round_of_a_loop(on: str) -> None:
+def test_a_name_may_change_its_type_within_an_iteration_of_a_loop(on: str) -> None:
     x = np.random.default_rng(0).standard_normal((7, 8)).astype(np.float32)
     out = np.zeros(8, np.int32)
     best[(1,)](out, x, 7, LANES=8, on=on)
@@ -126,7 +126,9 @@ def changed(out, n, HOW: tl.constexpr):
         (3, "total is int32 before the loop and int64 in it", 15),
     ],
 )
-def test_but_has_the_type_it_had_where_the_round_ends(how: int, message: str, line: int) -> None:
+def test_but_has_the_type_it_had_where_the_iteration_ends(
+    how: int, message: str, line: int
+) -> None:
     with pytest.raises(triton.CompilationError, match=message) as caught:
         changed.module({"out": "*i32", "n": "i32"}, {"HOW": how})
     first = changed.fn.__code__.co_firstlineno
@@ -163,9 +165,9 @@ class View(HostTensor):
 
 
 @triton.jit
-def after(out, x, rows_apart, columns, ROWS: tl.constexpr):
+def after(out, x, row_stride, columns, ROWS: tl.constexpr):
     i = tl.arange(0, ROWS)
-    tl.store(out + i, tl.load(x + i * rows_apart + columns))
+    tl.store(out + i, tl.load(x + i * row_stride + columns))
 
 
 @pytest.mark.parametrize("on", EXECUTORS)

@@ -70,8 +70,8 @@ def test_relations(kind: np.dtype[Any], bools: bool) -> None:
     out = np.zeros(6 * x.size, np.int8)
     compared[(1,)](x, y, out, N=x.size, BOOLS=bools, on="interpreter")
     a, b = (x != 0, y != 0) if bools else (x, y)
-    wanted = [relation(a, b) for relation in RELATIONS]
-    np.testing.assert_array_equal(out.reshape(6, -1), np.array(wanted).astype(np.int8))
+    expected = [relation(a, b) for relation in RELATIONS]
+    np.testing.assert_array_equal(out.reshape(6, -1), np.array(expected).astype(np.int8))
 
 
 @for_each("kind", INTEGERS)
@@ -86,8 +86,8 @@ def test_quotients_and_remainders(kind: np.dtype[Any]) -> None:
     quotients = [
         abs(p) // abs(q) * (1 if (p < 0) == (q < 0) else -1) for p, q in zip(a, b, strict=True)
     ]
-    wanted = [*quotients, *(p - n * q for p, q, n in zip(a, b, quotients, strict=True))]
-    assert out.astype(object).tolist() == wanted
+    expected = [*quotients, *(p - n * q for p, q, n in zip(a, b, quotients, strict=True))]
+    assert out.astype(object).tolist() == expected
 
 
 EIGHT_BITS = {
@@ -104,5 +104,5 @@ def test_integers_become_the_nearest_floats_of_8_bits(kind: np.dtype[Any], name:
     out = np.zeros(x.size, np.float32)
     narrowed[(1,)](x, out, N=x.size, TO=to, on="interpreter")
     largest = float(ml_dtypes.finfo(dtype).max)
-    wanted = np.clip(x.astype(np.float32), -largest, largest).astype(dtype).astype(np.float32)
-    np.testing.assert_array_equal(out, wanted)
+    expected = np.clip(x.astype(np.float32), -largest, largest).astype(dtype).astype(np.float32)
+    np.testing.assert_array_equal(out, expected)

@@ -25,10 +25,10 @@ USES = {
 
 def missing() -> Iterator[str]:
     for name in USES:
-        found = triton
+        member = triton
         for word in name.split(".")[1:]:
-            found = getattr(found, word, None)
-        if found is None:
+            member = getattr(member, word, None)
+        if member is None:
             yield name
 
 

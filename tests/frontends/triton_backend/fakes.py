@@ -39,10 +39,10 @@ def install_fake(monkeypatch, version, backend, flags=2):
     a descriptor."""
 
     def module(name, **fields):
-        made = ModuleType(name)
-        vars(made).update(fields, __path__=[])
-        monkeypatch.setitem(sys.modules, name, made)
-        return made
+        module_type = ModuleType(name)
+        vars(module_type).update(fields, __path__=[])
+        monkeypatch.setitem(sys.modules, name, module_type)
+        return module_type
 
     class OutOfResources(Exception):  # noqa: N818 - Triton's name
         pass
@@ -55,11 +55,11 @@ def install_fake(monkeypatch, version, backend, flags=2):
             self.launched = Launches()
             self.module, self._run = object(), self.launched.append_call
 
-    found = SimpleNamespace(compiler=backend, driver=None)
-    backends = module("triton.backends", backends={"nvidia": found})
+    fake = SimpleNamespace(compiler=backend, driver=None)
+    backends = module("triton.backends", backends={"nvidia": fake})
     module("triton", __version__=version, backends=backends)
     module("triton.backends.nvidia")
-    module("triton.backends.nvidia.driver", make_tensordesc_arg=_pieces_with(flags))
+    module("triton.backends.nvidia.driver", make_tensordesc_arg=_items_with(flags))
     module("triton.runtime")
     module("triton.runtime.errors", OutOfResources=OutOfResources)
     module("triton.compiler")
@@ -67,7 +67,7 @@ def install_fake(monkeypatch, version, backend, flags=2):
     return CompiledKernel
 
 
-def _pieces_with(flags):
+def _items_with(flags):
     def make_tensordesc_arg(arg, metadata, base_args):
         assert metadata is None
         return [arg.base, *arg.shape, *arg.strides, *[False] * flags, *arg.shape, *arg.strides]
@@ -78,8 +78,8 @@ def _pieces_with(flags):
 class Launches(list):
     """What Triton's launcher of a kernel was given, call by call."""
 
-    def append_call(self, *given):
-        self.append(given)
+    def append_call(self, *args):
+        self.append(args)
 
 
 def options(**changed):

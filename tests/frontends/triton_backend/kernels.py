@@ -41,7 +41,7 @@ module {
 #loc2 = loc("user.py":14:3)
 """
 
-SUM_OF_MASKED = ADD.replace("@add", "@sum").replace(
+TOTAL_OF_MASKED = ADD.replace("@add", "@sum").replace(
     "    tt.store %yp, %w, %m : tensor<64x!tt.ptr<f32>> loc(#loc3)\n",
     """\
     %t = "tt.reduce"(%w) <{axis = 0 : i32}> ({

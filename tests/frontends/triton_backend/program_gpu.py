@@ -81,13 +81,13 @@ def _release():
     return int(triton.__version__.split(".")[1])
 
 
-def taken(kernel):
+def parameter_bytes(kernel):
     """Bytes of each parameter of a kernel."""
     head = kernel.asm["ptx"].partition(".entry")[2].partition("{")[0]
     return [int(bits) // 8 for bits in re.findall(r"\.param \.[ub](\d+) ", head)]
 
 
-found = [compiled(*each) for each in KERNELS]
+compiled_kernels = [compiled(*each) for each in KERNELS]
 print(
     json.dumps(
         {
@@ -98,10 +98,10 @@ print(
                     "packed": k.packed_metadata[:2],
                     "entry": f".entry {k.metadata.name}" in k.asm["ptx"],
                 }
-                for k in found
+                for k in compiled_kernels
             ],
             "descriptor": passed_for_a_descriptor() if len(KERNELS) > 4 else [],
-            "taken": taken(found[-1]),
+            "taken": parameter_bytes(compiled_kernels[-1]),
             "report": [r._asdict() for r in backend.report()],
         }
     )

@@ -13,7 +13,7 @@ from tileir.frontends.triton_backend.cpu.programs import CpuProgram
 from tileir.frontends.triton_backend.cpu.uninitialized import fill_with_pattern, unwritten_bytes
 
 from .fakes import Tensor
-from .kernels import ADD, BLOCK_OF_8, OF_A_LIBRARY, RACE, SUM_OF_MASKED, TABLE
+from .kernels import ADD, BLOCK_OF_8, OF_A_LIBRARY, RACE, TABLE, TOTAL_OF_MASKED
 
 MODES = ("native", "interpreter", "simt")
 
@@ -26,9 +26,9 @@ def mode(request, monkeypatch):
 
 def program(text, name="add"):
     metadata = {}
-    made = CpuProgram.from_binary(name, module_text(text, metadata, 4))
+    result = CpuProgram.from_binary(name, module_text(text, metadata, 4))
     assert metadata["name"] == name
-    return made
+    return result
 
 
 def memory(count, dtype=np.float32):
@@ -104,9 +104,9 @@ def test_undefined_values_are_found_at_the_users_line(monkeypatch):
     monkeypatch.setenv("TILEIR_TRITON_CPU", "interpreter")
     x, y = Tensor(memory(64)), Tensor(memory(64))
     with pytest.raises(TileirError) as caught:
-        program(SUM_OF_MASKED, "sum").launch((1, 1, 1), [x, y, 60])
+        program(TOTAL_OF_MASKED, "sum").launch((1, 1, 1), [x, y, 60])
     assert (caught.value.code, caught.value.line) == ("TIR0505", 5)
-    program(SUM_OF_MASKED, "sum").launch((1, 1, 1), [x, y, 64])
+    program(TOTAL_OF_MASKED, "sum").launch((1, 1, 1), [x, y, 64])
     assert y.array[0] == 64 * 63
 
 
@@ -117,11 +117,11 @@ def test_memory_that_nothing_was_written_to_is_undefined(monkeypatch, tmp_path):
     fill_with_pattern(x.memory.view(np.uint8))
     fill_with_pattern(y.memory.view(np.uint8))
     x.array[:40] = 1
-    made = program(ADD)
-    made.launch((1, 1, 1), [x, y, 40])
+    cpu_program = program(ADD)
+    cpu_program.launch((1, 1, 1), [x, y, 40])
     assert (y.array[:40] == 2).all()
     with pytest.raises(TileirError) as caught:
-        made.launch((1, 1, 1), [x, y, 41])
+        cpu_program.launch((1, 1, 1), [x, y, 41])
     assert (caught.value.code, caught.value.line) == ("TIR0505", 5)
     _, line = map(json.loads, (tmp_path / "findings").read_text().splitlines())
     assert "nothing was written to elements of x, y" in line["notes"][-1]
@@ -147,7 +147,7 @@ def test_the_pattern_of_unwritten_memory_ends_with_a_write(size):
 def test_elsewhere_what_is_masked_off_is_zero(monkeypatch, which):
     monkeypatch.setenv("TILEIR_TRITON_CPU", which)
     x, y = Tensor(memory(64)), Tensor(memory(64))
-    program(SUM_OF_MASKED, "sum").launch((1, 1, 1), [x, y, 60])
+    program(TOTAL_OF_MASKED, "sum").launch((1, 1, 1), [x, y, 60])
     assert y.array[0] == 60 * 59
 
 
@@ -190,9 +190,9 @@ def test_a_kernel_is_compiled_once(monkeypatch):
         return own(*arguments, **named)
 
     monkeypatch.setattr(programs, "compile_for_cpu", counted)
-    made, x, y = program(ADD), Tensor(memory(64)), Tensor(memory(64))
+    cpu_program, x, y = program(ADD), Tensor(memory(64)), Tensor(memory(64))
     for _ in range(5):
-        made.launch((1, 1, 1), [x, y, 64])
+        cpu_program.launch((1, 1, 1), [x, y, 64])
     assert len(compiled) == 1
 
 
@@ -219,13 +219,13 @@ def test_a_launcher_passes_what_the_kernel_takes():
 
 def test_a_host_descriptor_pads_with_what_it_says(mode):
     """In any order: a kernel's signature is the same for both."""
-    made, x = program(BLOCK_OF_8, "block"), np.arange(24, dtype=np.float32).reshape(3, 8)
+    cpu_program, x = program(BLOCK_OF_8, "block"), np.arange(24, dtype=np.float32).reshape(3, 8)
     for padding, outside in (("zero", 0), ("nan", np.nan), ("zero", 0)):
         described = SimpleNamespace(
             base=Tensor(x.reshape(-1)), shape=(3, 5), strides=(8, 1), padding=padding
         )
         y = Tensor(np.full(32, -1, np.float32))
-        made.launch((1, 1, 1), [described, 3, 5, 8, 1, y])
+        cpu_program.launch((1, 1, 1), [described, 3, 5, 8, 1, y])
         expected = np.full((4, 8), outside, np.float32)
         expected[:3, :5] = x[:, :5]
         np.testing.assert_array_equal(y.array.reshape(4, 8), expected)
@@ -235,7 +235,7 @@ def test_a_host_descriptor_is_followed_by_extents_and_strides():
     class Described:
         shape, strides = (3, 4), (4, 1)
 
-    called, given = Recorded(), Described()
+    called, described = Recorded(), Described()
     start = CpuLauncher(Source(d="tensordesc<fp16[16, 32]>", n="i32"), None)
-    start(1, 1, 1, 0, called, None, None, None, None, given, 7)
-    assert called.calls == [((1, 1, 1), [given, 3, 4, 4, 1, 7])]
+    start(1, 1, 1, 0, called, None, None, None, None, described, 7)
+    assert called.calls == [((1, 1, 1), [described, 3, 4, 4, 1, 7])]

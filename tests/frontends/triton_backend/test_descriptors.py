@@ -85,8 +85,8 @@ def test_whole_numbers_have_no_nan():
 
 def test_promises_of_strides_are_kept():
     """A multiple of 16 bytes, 4 elements here, and of what TTIR says."""
-    said = BLOCK_OF_8.replace("%d_2: i64", "%d_2: i64 {tt.divisibility = 6 : i32}")
-    module = with_made_descriptors(ttir.read(said), "block", (0,))
+    with_promise = BLOCK_OF_8.replace("%d_2: i64", "%d_2: i64 {tt.divisibility = 6 : i32}")
+    module = with_made_descriptors(ttir.read(with_promise), "block", (0,))
     promised = {p.name: p.attributes.multiple_of for p in module.functions["block"].parameters}
     assert promised["d_2"] == 12 and promised["d_3"] == 0
 

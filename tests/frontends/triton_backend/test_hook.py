@@ -21,21 +21,21 @@ HERE = Path(__file__).parent
 @pytest.fixture
 def backend(monkeypatch):
     """A backend with tileir's stages, until the test ends."""
-    made = cuda_backend()
-    install_fake(monkeypatch, "3.7.0", made)
+    backend = cuda_backend()
+    install_fake(monkeypatch, "3.7.0", backend)
     reporting.forget()
     assert hook.install("1")
-    yield made
+    yield backend
     hook.uninstall()
 
 
 def stages(backend, text, metadata, **changed):
-    """The products of all stages, given the text of the first."""
+    """The outputs of all stages, given the text of the first."""
     own, chosen = backend(), options(**changed)
-    found = [backend.make_ttgir(text, metadata, chosen, 90)]
+    outputs = [backend.make_ttgir(text, metadata, chosen, 90)]
     for stage in (own.make_llir, own.make_ptx, own.make_cubin):
-        found.append(stage(found[-1], metadata, chosen, 90))
-    return found
+        outputs.append(stage(outputs[-1], metadata, chosen, 90))
+    return outputs
 
 
 def test_a_kernel_goes_through_tileir(backend):
@@ -66,11 +66,11 @@ def test_metadata_have_everything_that_launchers_read(backend):
 
 @pytest.mark.parametrize("flags", [0, 1, 2])
 def test_descriptors_of_the_host_are_passed_as_tritons_launcher_passes_them(monkeypatch, flags):
-    made = cuda_backend()
-    install_fake(monkeypatch, "3.7.0", made, flags)
+    backend = cuda_backend()
+    install_fake(monkeypatch, "3.7.0", backend, flags)
     assert hook.install("strict")
     try:
-        ptx = stages(made, BLOCK_OF_8, {"num_ctas": 1})[2]
+        ptx = stages(backend, BLOCK_OF_8, {"num_ctas": 1})[2]
     finally:
         hook.uninstall()
     parameters = re.findall(r"\.param \.(\w+) ", ptx.partition(".entry")[2].partition("{")[0])
@@ -102,8 +102,8 @@ def test_a_strict_hook_without_maps_refuses_descriptors_of_the_host(backend):
 )
 def test_what_tileir_cannot_compile_is_tritons(backend, text, changed, reason):
     metadata = {"triton_version": "3.7.0", "num_ctas": 1}
-    found = stages(backend, text, metadata, **changed)
-    assert found[-1] == f"cubin of ptx of llir of ttgir of {text}".encode()
+    outputs = stages(backend, text, metadata, **changed)
+    assert outputs[-1] == f"cubin of ptx of llir of ttgir of {text}".encode()
     assert metadata["compiled_by"] == "triton 3.7.0"
     assert reason in metadata["tileir_reason"]
     (record,) = reporting.report()
@@ -210,7 +210,7 @@ def test_tiles_of_twice_the_registers_are_compiled(backend, monkeypatch, columns
     from tileir.backend import assembler
 
     monkeypatch.setattr(assembler, "ptxas", lambda: "ptxas")
-    monkeypatch.setattr(assembler, "assemble_with_ptxas", lambda *given: (given[0].encode(), ""))
+    monkeypatch.setattr(assembler, "assemble_with_ptxas", lambda *args: (args[0].encode(), ""))
     hook.install("strict")
     text = (HERE / "matmul.ttir").read_text().replace("256", str(columns))
     if fits:
@@ -244,7 +244,7 @@ def test_a_pattern_leaves_other_kernels(backend):
     assert "not among those asked for" in metadata["tileir_reason"]
 
 
-def test_caches_tell_settings_and_tileir_apart(backend):
+def test_caches_distinguish_settings_and_tileir(backend):
     keys = {str(Settings.of(text)): None for text in ("1", "strict", "pattern:a")}
     for text in keys:
         hook.install(text)
@@ -274,51 +274,51 @@ def test_the_report_goes_to_a_file(backend, monkeypatch, tmp_path):
 
 
 def test_another_hook_may_stand_before_and_after(monkeypatch):
-    made = cuda_backend()
-    install_fake(monkeypatch, "3.6.0", made)
-    before = made.make_llir
-    made.make_llir = lambda self, src, metadata, options, capability: (
+    backend = cuda_backend()
+    install_fake(monkeypatch, "3.6.0", backend)
+    before = backend.make_llir
+    backend.make_llir = lambda self, src, metadata, options, capability: (
         "inner " + before(self, src, metadata, options, capability)
     )
     assert hook.install("1")
-    assert made().make_llir("x", {}, options(), 90) == "inner llir of x"
-    ours = made.make_ptx
-    made.make_ptx = lambda self, src, metadata, opt, capability: (
+    assert backend().make_llir("x", {}, options(), 90) == "inner llir of x"
+    ours = backend.make_ptx
+    backend.make_ptx = lambda self, src, metadata, opt, capability: (
         "outer " + ours(self, src, metadata, opt, capability)
     )
-    outer = made.make_ptx
+    outer = backend.make_ptx
     hook.uninstall()
-    assert made.make_ptx is outer
-    assert made().make_llir("x", {}, options(), 90) == "inner llir of x"
-    assert made().hash() == "own"
+    assert backend.make_ptx is outer
+    assert backend().make_llir("x", {}, options(), 90) == "inner llir of x"
+    assert backend().hash() == "own"
 
 
 @pytest.mark.parametrize("version", ["3.2.0", "3.10.0", "4.0.0+git1", "", "main"])
 def test_unknown_releases_are_left_untouched(monkeypatch, version):
-    made = cuda_backend()
-    install_fake(monkeypatch, version, made)
+    backend = cuda_backend()
+    install_fake(monkeypatch, version, backend)
     monkeypatch.setattr(hook, "_warned", set())
-    before = dict(vars(made))
+    before = dict(vars(backend))
     with pytest.warns(RuntimeWarning, match="leaves Triton as it is") as caught:
         assert not hook.install("1")
         assert not hook.install("1")
     assert len(caught) == 1
-    assert dict(vars(made)) == before
+    assert dict(vars(backend)) == before
     assert hook.installed_settings() is None
 
 
 @pytest.mark.parametrize("version", ["3.3.1", "3.9.0", "3.6.0+cu128.git1"])
 def test_known_releases_are_supported(monkeypatch, version):
-    made = cuda_backend()
-    install_fake(monkeypatch, version, made)
+    backend = cuda_backend()
+    install_fake(monkeypatch, version, backend)
     assert hook.install("1")
     hook.uninstall()
 
 
 def test_stages_of_another_shape_are_left_untouched(monkeypatch):
-    made = cuda_backend()
-    made.make_ptx = lambda self, src: src
-    install_fake(monkeypatch, "3.8.0", made)
+    backend = cuda_backend()
+    backend.make_ptx = lambda self, src: src
+    install_fake(monkeypatch, "3.8.0", backend)
     monkeypatch.setattr(hook, "_warned", set())
     with pytest.warns(RuntimeWarning, match="make_ptx"):
         assert not hook.install("1")
@@ -338,8 +338,8 @@ def test_importing_triton_never_fails_because_of_tileir(monkeypatch):
 
 def test_nothing_is_installed_unasked(monkeypatch):
     monkeypatch.delenv("TILEIR_IN_TRITON", raising=False)
-    made = cuda_backend()
-    install_fake(monkeypatch, "3.7.0", made)
+    backend = cuda_backend()
+    install_fake(monkeypatch, "3.7.0", backend)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         hook.install_where_asked()
@@ -350,7 +350,7 @@ def test_tritons_assembler_makes_the_cubin_where_it_is(backend, monkeypatch):
     from tileir.backend import assembler
 
     monkeypatch.setattr(assembler, "ptxas", lambda: "ptxas")
-    monkeypatch.setattr(assembler, "assemble_with_ptxas", lambda *given: (given[0].encode(), ""))
+    monkeypatch.setattr(assembler, "assemble_with_ptxas", lambda *args: (args[0].encode(), ""))
     *_, cubin = stages(backend, ADD, {})
     assert cubin == b"ptxas"
 

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from tests.backend.any_addressing.programs import Product
+from tests.backend.any_addressing.programs import Matmul
 from tests.runtime.machines import FakeMachine, TorchLike
 from tileir.backend.runtime import native_launcher
 from tileir.backend.runtime.cache import Cache
@@ -54,10 +54,10 @@ def triton(monkeypatch, cache_folder):
 
 @pytest.fixture
 def machine(monkeypatch, triton):
-    made = FakeMachine()
-    calls = FrontendKernels(made, "sm_90a", made.load, Cache.usual())
+    fake_machine = FakeMachine()
+    calls = FrontendKernels(fake_machine, "sm_90a", fake_machine.load, Cache.usual())
     monkeypatch.setattr(launcher, "gpu_calls", lambda: calls)
-    return made
+    return fake_machine
 
 
 def compile_stage(triton, text, **changed):
@@ -71,14 +71,14 @@ COMPILED = {}
 """What `compile_stage` made, by text and options: tests of launches compile a kernel once."""
 
 
-def build(triton, text, signature, again=False, **changed):
+def build(triton, text, signature, rebuild=False, **changed):
     """A kernel of Triton's, loaded, and what its own launcher launched; compiled `again` where what
     compiling does besides is tested."""
     key = text, *sorted(changed.items())
-    metadata = None if again else COMPILED.get(key)
+    metadata = None if rebuild else COMPILED.get(key)
     if metadata is None:
         metadata = compile_stage(triton, text, **changed)
-    if not again:
+    if not rebuild:
         COMPILED[key] = metadata
     kernel = triton.kernel(SimpleNamespace(**metadata))
     kernel.asm, kernel.src = {"ttir": text}, SimpleNamespace(signature=signature)
@@ -145,7 +145,7 @@ def test_a_process_that_compiles_for_others_puts_the_version_into_the_cache(
     triton, machine, new_cache, monkeypatch
 ):
     monkeypatch.setattr(multiprocessing.process, "parent_process", object)
-    kernel = build(triton, MATMUL, MATMUL_TYPES, again=True)
+    kernel = build(triton, MATMUL, MATMUL_TYPES, rebuild=True)
     monkeypatch.setattr(Cache.usual(), "make", fail_to_compile)
     launch(kernel, matmul_arguments())
     assert len(machine.launches) == 1
@@ -154,7 +154,7 @@ def test_a_process_that_compiles_for_others_puts_the_version_into_the_cache(
 def test_a_process_that_launches_compiles_the_version_then(triton, machine, new_cache, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr(Cache.usual(), "make", fail_to_compile)
-        kernel = build(triton, MATMUL, MATMUL_TYPES, again=True)
+        kernel = build(triton, MATMUL, MATMUL_TYPES, rebuild=True)
     launch(kernel, matmul_arguments())
     assert len(machine.launches) == 1
 
@@ -176,9 +176,9 @@ def test_profilers_see_tritons_launch(triton, machine, hook):
     kernel = build(triton, MATMUL, MATMUL_TYPES)
     launch(kernel, matmul_arguments(), enter=hook)
     assert not machine.launches
-    (given,) = kernel.launched
-    assert given[:5] == (*GRID, STREAM, FUNCTION)
-    assert len(given) == 9 + 9
+    (launched,) = kernel.launched
+    assert launched[:5] == (*GRID, STREAM, FUNCTION)
+    assert len(launched) == 9 + 9
 
 
 def test_what_fails_once_is_tritons_from_then_on(triton, machine):
@@ -239,7 +239,7 @@ def test_dots_outside_of_loops_keep_tritons_launcher(triton, machine):
     assert getattr(kernel.metadata, TENSOR_MAPS) == {}
 
 
-def returning_early(text):
+def with_return(text):
     """With instances that store nothing."""
     start = "%0 = tt.get_program_id x : i32"
     return text.replace(
@@ -255,14 +255,14 @@ def returning_early(text):
 
 def test_instances_that_return_early_keep_tritons_launcher(triton, machine):
     """A block works for a fixed part of the instances, so blocks would differ in their work."""
-    assert returning_early(MATMUL) != MATMUL
-    kernel = build(triton, returning_early(MATMUL), MATMUL_TYPES)
+    assert with_return(MATMUL) != MATMUL
+    kernel = build(triton, with_return(MATMUL), MATMUL_TYPES)
     assert kernel.metadata.compiled_by.startswith("tileir")
     assert getattr(kernel.metadata, TENSOR_MAPS) == {}
 
 
 def resized(text, extent, less):
-    """A product whose tiles have `less` rows or columns in place of `extent`."""
+    """A matmul whose tiles have `less` rows or columns in place of `extent`."""
     return re.sub(rf"(?<![c\d]){extent}(?!\d)", str(less), text)
 
 
@@ -290,7 +290,7 @@ def test_two_warpgroups_alternate_tiles_of_64_rows(triton, machine, warps):
 @pytest.mark.parametrize(("along_k", "maps"), [((True, False), ALTERNATING), ((True, True), {})])
 def test_tiles_of_64_rows_are_copied_by_lines(along_k, maps):
     """Blocks of 32 elements along K have rows of half a line, if both operands are along K."""
-    module = Product(F16, (64, 256, 32), along_k).module(multiple=16)
+    module = Matmul(F16, (64, 256, 32), along_k).module(multiple=16)
     chosen = {"num_warps": 4, "num_stages": 3}
     assert launcher.options_with_maps(module, "matmul", chosen, "sm_90a") == maps
 
@@ -324,8 +324,8 @@ def scaled(text):
     return text.replace(dot, f"{new}\n      {half}")
 
 
-def with_scaled_products(text):
-    """With each product scaled before it is added."""
+def with_scaled_dots(text):
+    """With each matmul scaled before it is added."""
     dot = next(line for line in text.splitlines() if " tt.dot " in line)
     result, _, _, total = re.findall(r"%\w+", dot)[:4]
     zeros = "arith.constant dense<0.0> : tensor<128x128xf32>"
@@ -346,8 +346,8 @@ SCATTERED = """%place = arith.muli %9, %y_23 : tensor<128xi32>
 
 
 def scaled_by_scattered_elements(text):
-    """With a factor for each column of a product, no two of them side by side in memory."""
-    changed = with_scaled_products(text)
+    """With a scale for each column of a dot, no two of them side by side in memory."""
+    changed = with_scaled_dots(text)
     twice = "%twice = arith.addf %product, %product : tensor<128x128xf32>"
     return changed.replace(twice, SCATTERED)
 
@@ -367,7 +367,7 @@ def at_loaded_places(text):
     "change", [unaligned, scaled, scaled_by_scattered_elements, at_loaded_places]
 )
 def test_square_tiles_that_do_not_stream_keep_tritons_launcher(triton, machine, change):
-    """Where threads may have to copy rows, each product is waited for, threads have an address for
+    """Where threads may have to copy rows, each matmul is waited for, threads have an address for
     each column, or copies wait for loads."""
     assert change(MATMUL) != MATMUL
     kernel = build(triton, change(resized(MATMUL, 256, 128)), MATMUL_TYPES)
@@ -375,9 +375,9 @@ def test_square_tiles_that_do_not_stream_keep_tritons_launcher(triton, machine, 
     assert getattr(kernel.metadata, TENSOR_MAPS) == {}
 
 
-def test_square_tiles_of_scaled_products_have_tensor_maps(triton, machine):
+def test_square_tiles_of_scaled_dots_have_tensor_maps(triton, machine):
     """Registers hold two accumulators, and no other block."""
-    text = with_scaled_products(resized(MATMUL, 256, 128))
+    text = with_scaled_dots(resized(MATMUL, 256, 128))
     kernel = build(triton, text, MATMUL_TYPES)
     assert getattr(kernel.metadata, TENSOR_MAPS) == AS_MANY_STAGES_AS_FIT
     launch(kernel, matmul_arguments())
@@ -392,7 +392,7 @@ def test_wide_tiles_that_do_not_stream_have_the_stages_of_the_launch(triton, mac
 
 @pytest.mark.parametrize("warps", [4, 8, 16])
 @pytest.mark.parametrize("width, causal", [(64, True), (128, False)])
-def test_chained_products_are_computed_by_two_warpgroups(warps, width, causal):
+def test_chained_dots_are_computed_by_two_warpgroups(warps, width, causal):
     """Attention with the stages of the launch."""
     passed = {"num_warps": warps, "num_stages": 3}
     module = attention(128, 64, width, causal=causal)
@@ -401,7 +401,7 @@ def test_chained_products_are_computed_by_two_warpgroups(warps, width, causal):
 
 
 @pytest.mark.parametrize("warps, maps", [(2, True), (4, False), (8, True)])
-def test_chained_products_of_equal_work_share_processors(warps, maps):
+def test_chained_dots_of_equal_work_share_processors(warps, maps):
     """An accumulator of 128 x 32 numbers takes 64 registers of each thread of 2 warps, and sums of
     rows take more."""
     passed = {"num_warps": warps, "num_stages": 3}
@@ -417,7 +417,7 @@ def test_a_launch_with_one_stage_gets_two():
 
 def test_no_maps_keeps_tritons_launcher(triton):
     hook.install("no-maps")
-    kernel = build(triton, MATMUL, MATMUL_TYPES, again=True)
+    kernel = build(triton, MATMUL, MATMUL_TYPES, rebuild=True)
     assert getattr(kernel.metadata, TENSOR_MAPS) == {}
     assert kernel._run == kernel.launched.append_call
     hook.install("1")
@@ -443,11 +443,11 @@ DESCRIBED_TYPES = {
 def described(m, n, k, padding="zero"):
     """Arguments of `DESCRIBED_MATMUL`."""
     shapes = ((m, k), (k, n), (m, n))
-    made = (
+    descriptors = (
         TensorDescriptor(TorchLike(4096 * (i + 1), "float16", shape), shape, padding)
         for i, shape in enumerate(shapes)
     )
-    return (*made, m, n, k, 128, 64, 256)
+    return (*descriptors, m, n, k, 128, 64, 256)
 
 
 def test_a_matmul_of_descriptors_is_launched_with_tensor_maps(triton, machine):

@@ -24,7 +24,7 @@ PASSED, BEGAN = {"outcome": "passed", "kernels": []}, {"outcome": "began", "kern
 
 
 @pytest.mark.parametrize(
-    ("first", "again", "triton", "kind"),
+    ("first", "second", "triton", "kind"),
     [
         (PASSED, None, None, "passed"),
         (failed("AssertionError: Tensor-likes are not close!"), None, None, "unchecked"),
@@ -37,8 +37,8 @@ PASSED, BEGAN = {"outcome": "passed", "kernels": []}, {"outcome": "began", "kern
         (BEGAN, BEGAN, PASSED, "failed"),
     ],
 )
-def test_whose_fault_a_failure_is(suites, first, again, triton, kind):
-    assert suites.kind_of(first, again, triton) == kind
+def test_whose_fault_a_failure_is(suites, first, second, triton, kind):
+    assert suites.kind_of(first, second, triton) == kind
 
 
 def test_kernels_are_counted_by_text_and_warps(suites):
@@ -93,16 +93,16 @@ def test_every_case_runs_and_failures_run_again(suites, tmp_path):
     command += ["--seconds", "60", "--each", "2", "--suites", "fla"]
     environment = {**os.environ, "CUDA_VISIBLE_DEVICES": "0"}
     assert subprocess.run(command, env=environment, check=False).returncode == 1
-    found = json.loads((tmp_path / "out/suites.json").read_text())["fla"]
-    assert found["collected"] == 10
-    title, line = suites.rows({"fla": found})
+    result = json.loads((tmp_path / "out/suites.json").read_text())["fla"]
+    assert result["collected"] == 10
+    title, line = suites.rows({"fla": result})
     assert dict(zip(title, line, strict=True)).items() >= {
         "cases": "10", "run": "10", "passed": "6", "wrong": "1", "kernels": "0",
     }.items()  # fmt: skip
-    assert {k: n for k, n in found["cases"].items() if n} == {
+    assert {k: n for k, n in result["cases"].items() if n} == {
         "passed": 6, "skipped": 1, "wrong": 1, "failed": 1, "fails with Triton": 1,
     }  # fmt: skip
-    assert sorted(found["faults"]) == [
+    assert sorted(result["faults"]) == [
         "tests/ops/test_a.py::test_ends_the_process", "tests/ops/test_a.py::test_wrong",
     ]  # fmt: skip
 

@@ -15,10 +15,10 @@ def bench(benchmarks, monkeypatch):
 
 
 def row(ours, theirs, **times):
-    found = {"tileir": {"outcome": ours}, "triton": {"outcome": theirs}}
+    outcomes = {"tileir": {"outcome": ours}, "triton": {"outcome": theirs}}
     for compiler, us in times.items():
-        found[compiler]["call_us"] = us
-    return found
+        outcomes[compiler]["call_us"] = us
+    return outcomes
 
 
 @pytest.mark.parametrize(
@@ -107,7 +107,7 @@ class FakeTimer:
         pass
 
 
-def test_a_pair_is_timed_in_turn_and_the_least_time_counts(bench):
+def test_a_pair_is_timed_alternately_and_the_least_time_counts(bench):
     log = []
     timers = [
         FakeTimer("triton", log, {}, *({"call_us": us} for us in (3.0, 2.0, 2.5))),

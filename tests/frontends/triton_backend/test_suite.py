@@ -48,7 +48,7 @@ def test_the_last_line_of_a_case_counts(suite, tmp_path):
 
 
 def test_the_documentation_has_what_was_found(suite):
-    found = json.loads(suite.RESULTS.read_text())
-    table = suite.markdown(suite.rows(found))
+    record = json.loads(suite.RESULTS.read_text())
+    table = suite.markdown(suite.rows(record))
     assert f"{suite.mark(suite.NAME)}\n\n{table}\n\n{suite.END}" in suite.PAGE.read_text()
-    assert not any(counts["wrong"] + counts["failed"] for counts in found.values())
+    assert not any(counts["wrong"] + counts["failed"] for counts in record.values())

@@ -22,9 +22,11 @@ def run(script, tmp_path, *arguments, status=0, **environment):
     """What a program of this folder writes on its standard output, in a process of its own."""
     kept = {k: v for k, v in os.environ.items() if not k.startswith(("TILEIR_", "TRITON_"))}
     path = os.pathsep.join(filter(None, [str(HERE), str(BENCHMARKS), kept.get("PYTHONPATH")]))
-    asked = {"TRITON_CACHE_DIR": str(tmp_path), "PYTHONPATH": path, **environment}
+    requested_environment = {"TRITON_CACHE_DIR": str(tmp_path), "PYTHONPATH": path, **environment}
     command = [sys.executable, *script, *arguments]
-    done = subprocess.run(command, env={**kept, **asked}, capture_output=True, text=True)
+    done = subprocess.run(
+        command, env={**kept, **requested_environment}, capture_output=True, text=True
+    )
     assert done.returncode == status, done.stderr
     return done.stdout
 
@@ -47,7 +49,7 @@ def test_importing_triton_loads_nothing_of_tileir(tmp_path):
 
 def test_kernels_are_compiled_for_a_gpu(tmp_path):
     script = start(str(HERE / "program_gpu.py"))
-    first, again = (
+    first, second = (
         json.loads(run(script, tmp_path, TILEIR_IN_TRITON="strict").splitlines()[-1])
         for _ in range(2)
     )
@@ -59,12 +61,12 @@ def test_kernels_are_compiled_for_a_gpu(tmp_path):
     if described:
         assert first["taken"] == 2 * first["descriptor"]
     assert not any(r["cached"] for r in first["report"])
-    assert all(r["cached"] for r in again["report"])
-    assert len(again["report"]) == len(first["kernels"])
+    assert all(r["cached"] for r in second["report"])
+    assert len(second["report"]) == len(first["kernels"])
 
 
 @pytest.mark.parametrize(
-    ("environment", "taken"),
+    ("environment", "driver"),
     [
         ({}, "gpu"),
         ({"TILEIR_TRITON_CPU": "off"}, "gpu"),
@@ -73,16 +75,16 @@ def test_kernels_are_compiled_for_a_gpu(tmp_path):
         ({"TRITON_DEFAULT_BACKEND": "cpu"}, "cpu"),
     ],
 )
-def test_the_environment_selects_the_driver_on_a_machine_with_a_gpu(tmp_path, environment, taken):
+def test_the_environment_selects_the_driver_on_a_machine_with_a_gpu(tmp_path, environment, driver):
     """Before 3.7, Triton raises an error where two drivers are active."""
     output = run(start(str(HERE / "program_drivers.py")), tmp_path, **environment)
-    assert output.strip() == taken
+    assert output.strip() == driver
 
 
 def test_kernels_are_tritons_where_tileir_is_not_asked_for(tmp_path):
-    found = json.loads(run(start(str(HERE / "program_gpu.py")), tmp_path).splitlines()[-1])
-    assert {k["compiled_by"] for k in found["kernels"]} == {""}
-    assert found["report"] == []
+    record = json.loads(run(start(str(HERE / "program_gpu.py")), tmp_path).splitlines()[-1])
+    assert {k["compiled_by"] for k in record["kernels"]} == {""}
+    assert record["report"] == []
 
 
 @pytest.mark.parametrize(
@@ -112,15 +114,15 @@ def test_kernels_run_on_the_cpu(tmp_path, mode):
 
 @pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="torch is not installed")
 def test_planted_mistakes_are_found_at_their_lines(tmp_path):
-    program, found = HERE / "program_wrong.py", tmp_path / "found.json"
+    program, report = HERE / "program_wrong.py", tmp_path / "found.json"
     lines = program.read_text().splitlines()
     planted = {
         (number, line.rpartition("# wrong: ")[2])
         for number, line in enumerate(lines, start=1)
         if "  # wrong: " in line
     }
-    words = ["-m", "tileir.tools.main", "check-triton", "--json", str(found), "--", sys.executable]
+    words = ["-m", "tileir.tools.main", "check-triton", "--json", str(report), "--", sys.executable]
     run([*words, *start(str(program))], tmp_path, status=1)
-    places = {(f["place"].split(":")[-2], f["code"]) for f in json.loads(found.read_text())}
+    places = {(f["place"].split(":")[-2], f["code"]) for f in json.loads(report.read_text())}
     assert {(int(line), code) for line, code in places} == planted
     assert len(planted) == 24

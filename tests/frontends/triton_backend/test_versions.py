@@ -13,25 +13,25 @@ def versions(benchmarks):
 
 
 @pytest.fixture(scope="module")
-def found(versions):
+def results(versions):
     return json.loads(versions.RESULTS.read_text())
 
 
-def test_the_documentation_has_what_was_found(versions, found):
-    table = versions.markdown(versions.lines(found))
+def test_the_documentation_has_what_was_found(versions, results):
+    table = versions.markdown(versions.lines(results))
     text = versions.PAGE.read_text()
     assert f"{versions.mark(versions.NAME)}\n\n{table}\n\n{versions.END}" in text
 
 
-def test_a_release_of_each_minor_version_was_tried(versions, found):
-    assert tuple(found) == versions.VERSIONS
-    minors = [tuple(map(int, v.split(".")[:2])) for v in found]
+def test_a_release_of_each_minor_version_was_tried(versions, results):
+    assert tuple(results) == versions.VERSIONS
+    minors = [tuple(map(int, v.split(".")[:2])) for v in results]
     assert minors == [(3, minor) for minor in range(OLDEST[1], NEWEST[1] + 1)]
 
 
-def test_all_is_compiled_and_right(versions, found):
-    assert versions.print_faults(found) == 0
-    assert {len(rows) for rows in found.values()} == {10, 11}
+def test_all_is_compiled_and_right(versions, results):
+    assert versions.print_faults(results) == 0
+    assert {len(rows) for rows in results.values()} == {10, 11}
 
 
 def test_a_cell_names_what_is_right(versions):

@@ -71,8 +71,8 @@ def test_operators_of_two_types_are_those_of_c(left: str, right: str) -> None:
     program = parse(f"kernel void k(long* in, long* out) {{ {text} {stores} }}")
     out = np.zeros(len(ops), np.int64)
     program.kernel()[(1,)](np.array([x, y], np.int64), out)
-    for (word, expected), found in zip(ops.items(), out.tolist(), strict=True):
-        assert expected is None or found == int(np.int64(expected)), (left, right, word)
+    for (word, expected), result in zip(ops.items(), out.tolist(), strict=True):
+        assert expected is None or result == int(np.int64(expected)), (left, right, word)
 
 
 @pytest.mark.parametrize("kind", C_TYPES)
@@ -85,11 +85,11 @@ def test_numbers_with_a_value_have_types_of_c(kind: str) -> None:
         out = np.zeros(len(numbers), np.int64)
         program.kernel()[(1,)](np.array([value]), out)
         own = promoted(C_TYPES[kind])
-        for n, found in zip(numbers, out.tolist(), strict=True):
+        for n, result in zip(numbers, out.tolist(), strict=True):
             fits = n < 1 << 31 or (own.kind == "u" and n <= np.iinfo(own).max)
             total = value + n if own.itemsize == 8 or not fits else int(
                 np.array(value + n).astype(own))  # fmt: skip
-            assert n == (1 << 31) - 1 or found == (total > 0), (kind, n, value)
+            assert n == (1 << 31) - 1 or result == (total > 0), (kind, n, value)
 
 
 @pytest.mark.sampled(4)
@@ -131,8 +131,8 @@ def test_types_and_steps_are_those_of_c(body: str, values: list[int]) -> None:
 def test_what_is_not_chosen_does_nothing(body: str, values: list[int]) -> None:
     head = """int four(int* p) { int v = 3; v++; *p = v; return v; }
               int put(int* p) { if (*p > 4) return 0; return four(p); }"""
-    found = result(body, -7, np.zeros(1, np.float32), head=head, on="interpreter")
-    assert list(found[: len(values)]) == values
+    values_after = result(body, -7, np.zeros(1, np.float32), head=head, on="interpreter")
+    assert list(values_after[: len(values)]) == values
 
 
 @pytest.mark.sampled(2)
@@ -160,8 +160,8 @@ def test_loops_breaks_and_steps() -> None:
       do { steps--; } while (steps > 100);
       *out = total; *(out + 1) = steps; *(out + 2) = total++; *(out + 3) = total;
     """
-    found = result(body, 27, np.zeros(1, np.float32))
-    assert list(found[:4]) == [0 + 1 + 2 + 4 + 5 + 6, 100, 18, 19]
+    out = result(body, 27, np.zeros(1, np.float32))
+    assert list(out[:4]) == [0 + 1 + 2 + 4 + 5 + 6, 100, 18, 19]
 
 
 def test_functions_are_inlined_with_early_returns() -> None:
@@ -184,8 +184,8 @@ def test_predicates_guard_stores_assignments_and_loads() -> None:
       float y[8] = low ? *(x + i) : 7;
       @(i == 7) *(out + i) = sum(y, 0);
     """
-    found = result(body, 3, np.arange(3, dtype=np.float32))
-    assert list(found) == [0, 10, 20, 3, 4, 5, 0, 0 + 1 + 2 + 5 * 7]
+    values = result(body, 3, np.arange(3, dtype=np.float32))
+    assert list(values) == [0, 10, 20, 3, 4, 5, 0, 0 + 1 + 2 + 5 * 7]
 
 
 def test_the_preprocessor_and_macros_carry_lines() -> None:
@@ -275,8 +275,8 @@ def test_errors_are_at_their_place(body: str, code: str, column: int) -> None:
     with pytest.raises(TileirError) as caught:
         head = "void put(int* p) { *p = 1; } kernel void k(int n, float* x, int* out) {"
         parse(f"{head}\n{body}\n}}", "bad.c").module()
-    found = caught.value
-    assert (found.code, found.location.file, found.line, found.column) == (code, "bad.c", 2, column)
+    error = caught.value
+    assert (error.code, error.location.file, error.line, error.column) == (code, "bad.c", 2, column)
 
 
 def test_the_host_refuses_what_it_does_not_know() -> None:

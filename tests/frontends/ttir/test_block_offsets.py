@@ -121,9 +121,9 @@ def test_quotients_and_remainders_of_blocks_load_vectors(offsets: str) -> None:
 
 
 def test_remainders_by_a_size_that_is_given_load_vectors() -> None:
-    given = "    %t = tt.splat %size : i32 -> tensor<512xi32>\n"
-    taken = "    %source = arith.remsi %i, %t : tensor<512xi32>\n"
-    text = program(BLOCK + given + taken).replace(
+    splat_line = "    %t = tt.splat %size : i32 -> tensor<512xi32>\n"
+    remainder_line = "    %source = arith.remsi %i, %t : tensor<512xi32>\n"
+    text = program(BLOCK + splat_line + remainder_line).replace(
         "%y: !tt.ptr", "%size: i32 {tt.divisibility = 16 : i32}, %y: !tt.ptr"
     )
     kernel = compile_kernel(read(text, num_warps=4), "sm_90a")

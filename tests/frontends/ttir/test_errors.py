@@ -32,8 +32,8 @@ FRAME = """module {{
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("seed", SEEDS)
 def test_malformed_texts_end_in_errors_with_a_place(seed: int) -> None:
-    found = [refused(read, source) for source in mistaken(TEXTS, PART, seed)]
-    assert any(found)
+    refusals = [refused(read, source) for source in mistaken(TEXTS, PART, seed)]
+    assert any(refusals)
 
 
 @for_each(
@@ -68,10 +68,10 @@ def test_malformed_texts_end_in_errors_with_a_place(seed: int) -> None:
 def test_an_error_names_what_is_wrong(line: str, code: str, column: int, message: str) -> None:
     with pytest.raises(CompilationError) as caught:
         read(FRAME.format(line), "wrong.ttir")
-    found = caught.value
-    assert message in str(found)
-    assert code in ("", found.code)
-    assert (found.line, found.column) == (3, column)
+    error = caught.value
+    assert message in str(error)
+    assert code in ("", error.code)
+    assert (error.line, error.column) == (3, column)
 
 
 def test_functions_that_call_themselves_are_refused() -> None:

@@ -30,13 +30,13 @@ def test_a_text_that_is_written_again_means_the_same(path):
         ]
         text = "\n".join(lines)
     module = read(export(read(text)), path.name)
-    grid, given, out, wanted = CASES[path.stem]
-    values = [x.copy() if isinstance(x, np.ndarray) else x for x in given]
+    grid, arguments, out, expected = CASES[path.stem]
+    values = [x.copy() if isinstance(x, np.ndarray) else x for x in arguments]
     interpret(module, None, grid, values)
     if path.stem == "desc":
         assert (values[1].reshape(-1)[:32] == A[0, 32:]).all()
     else:
-        np.testing.assert_allclose(values[out], wanted, rtol=2e-3, atol=1e-5)
+        np.testing.assert_allclose(values[out], expected, rtol=2e-3, atol=1e-5)
 
 
 def _absolute(line):
@@ -79,7 +79,7 @@ entry:
 
 
 @pytest.mark.parametrize(
-    ("line", "release", "said"),
+    ("line", "release", "message"),
     [
         ("%r = make_range i32<12>", "3.9", "an extent that is not a power of two"),
         ("%v = load f32 %x\n  %t = tanh f32 %v\n  %c = clock i64", "3.9", "no op for clock"),
@@ -87,8 +87,8 @@ entry:
         ("%v = atomic_load f32 %x", "3.8", "Triton 3.8 has no op for atomic_load"),
     ],
 )
-def test_what_ttir_cannot_say_is_refused_at_its_line(line, release, said):
-    with pytest.raises(ExportError, match=said) as caught:
+def test_what_ttir_cannot_say_is_refused_at_its_line(line, release, message):
+    with pytest.raises(ExportError, match=message) as caught:
         export(parse(KERNEL.format(line), "f.tir"), release)
     assert caught.value.code == "TIR1006"
     assert caught.value.line == 5 + line.count("\n")
@@ -109,8 +109,8 @@ def test_accurate_functions_stay_accurate():
 
 def test_effects_are_those_of_each_argument():
     module = parse((ROOT / "examples" / "add.tir").read_text())
-    found = argument_effects(module.kernel())
-    assert dict(found) == {"x": ("read",), "y": ("read",), "z": ("write",)}
+    effects = argument_effects(module.kernel())
+    assert dict(effects) == {"x": ("read",), "y": ("read",), "z": ("write",)}
 
 
 def test_the_command_writes_a_text_or_the_effects(tmp_path, capsys):

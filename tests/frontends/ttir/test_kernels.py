@@ -25,15 +25,15 @@ def drawn(*shape: int, seed: int = 0) -> Any:
     return np.random.default_rng(seed).standard_normal(shape).astype(F32)
 
 
-def launched(name: str, grid: Any, on: str, *given: Any) -> list[Any]:
+def launched(name: str, grid: Any, on: str, *args: Any) -> list[Any]:
     """The arguments after a launch."""
     module = read((HERE / f"{name}.ttir").read_text(), f"{name}.ttir", num_warps=4)
-    executor(on).launch(module, None, grid, list(given))
-    return list(given)
+    executor(on).launch(module, None, grid, list(args))
+    return list(args)
 
 
-def close(found: Any, wanted: Any, rtol: float = 1e-4) -> None:
-    np.testing.assert_allclose(found.astype(np.float64), wanted, rtol=rtol, atol=rtol)
+def close(actual: Any, expected: Any, rtol: float = 1e-4) -> None:
+    np.testing.assert_allclose(actual.astype(np.float64), expected, rtol=rtol, atol=rtol)
 
 
 @for_each("file", sorted(HERE.glob("*.ttir")))
@@ -41,8 +41,8 @@ def test_a_text_of_others_names_its_origin_and_licence(file: Path) -> None:
     origin, project, owner, licence = file.read_text().splitlines()[:4]
     assert origin.startswith("// Compiled from ") and project.startswith("// of github.com/")
     assert owner.startswith("// Copyright ")
-    found = re.fullmatch(r"// SPDX-License-Identifier: \S+ \((LICENSES/\S+\.txt)\)", licence)
-    assert found and (HERE / found[1]).stat().st_size > 1000
+    match = re.fullmatch(r"// SPDX-License-Identifier: \S+ \((LICENSES/\S+\.txt)\)", licence)
+    assert match and (HERE / match[1]).stat().st_size > 1000
 
 
 @pytest.mark.sampled(2)
@@ -113,7 +113,7 @@ def test_a_split_scan_looks_back_at_other_blocks(on: str) -> None:
 
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("on", ["interpreter", "simt"])
-def test_scaled_products(on: str) -> None:
+def test_scaled_dots(on: str) -> None:
     kind = ml_dtypes.float8_e5m2
     a, b, out = drawn(64, 128).astype(kind), drawn(128, 64, seed=1).astype(kind), None
     scales = [(np.arange(256) % n + 124).astype(np.int8).reshape(64, 4) for n in (3, 4)]
@@ -125,7 +125,7 @@ def test_scaled_products(on: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("on", ["interpreter", "simt"])
-def test_persistent_products_by_descriptors(on: str) -> None:
+def test_persistent_matmuls_by_descriptors(on: str) -> None:
     a, b = drawn(128, 96).astype(F16), drawn(128, 96, seed=1).astype(F16)
     c = np.zeros((128, 128), F16)
     launched("descriptors", 3, on, a, b, c, 128, 128, 96)
@@ -134,24 +134,24 @@ def test_persistent_products_by_descriptors(on: str) -> None:
 
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize("on", RUN)
-def test_a_convolution_leaves_early(on: str) -> None:
+def test_a_convolution_returns_early(on: str) -> None:
     x, w, bias = (drawn(*s).astype(F16) for s in ((20, 40), (40, 4), (40,)))
     starts, out = np.array([0, 7, 20], I32), np.zeros((20, 40), F16)
     launched("causal_convolution", (2, 2, 2), on, x, w, bias, starts, out, 40, 40, 4)
     for first, last in ((0, 7), (7, 20)):
         past = np.concatenate([np.zeros((3, 40)), x[first:last]])
-        sums = sum(past[j : j + last - first] * w[:, j] for j in range(4)) + bias
-        close(out[first:last], sums / (1 + np.exp(-sums)), 1e-2)
+        totals = sum(past[j : j + last - first] * w[:, j] for j in range(4)) + bias
+        close(out[first:last], totals / (1 + np.exp(-totals)), 1e-2)
 
 
 @pytest.mark.parametrize("on", RUN)
 def test_a_recurrence_scans_pairs_backwards(on: str) -> None:
     gates, tokens, out = drawn(4, 64), drawn(4, 64, seed=1), np.zeros((4, 64), F32)
     launched("recurrence", (2, 2), on, gates, tokens, out)
-    wanted, state = np.zeros((4, 64)), np.zeros(4)
+    expected, state = np.zeros((4, 64)), np.zeros(4)
     for i in reversed(range(64)):
-        state = wanted[:, i] = gates[:, i] * state + tokens[:, i]
-    close(out, wanted)
+        state = expected[:, i] = gates[:, i] * state + tokens[:, i]
+    close(out, expected)
 
 
 @pytest.mark.parametrize("on", RUN)
@@ -170,7 +170,7 @@ def test_functions_of_libdevice_are_formulas(on: str) -> None:
 
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("name", ["matmul", "attention", "descriptors"])
-def test_products_are_those_of_warpgroups(name: str) -> None:
+def test_matmuls_are_those_of_warpgroups(name: str) -> None:
     module = read((HERE / f"{name}.ttir").read_text(), num_warps=4)
     assert "wgmma.mma" in compile_kernel(module, target="sm_90a").ptx
 

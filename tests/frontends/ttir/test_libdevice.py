@@ -185,13 +185,14 @@ def test_powers_of_integers(on, symbol, dtype):
     ],
 )  # fmt: skip
 def test_functions_of_integers(on, symbol, result, operands, expected):
-    wanted = expected(*operands)
+    reference = expected(*operands)
     if result in (np.int32, np.int64):
         bits = 8 * np.dtype(result).itemsize
-        wanted = [
-            v - (1 << bits) if v >> bits - 1 else v for v in (int(w) % (1 << bits) for w in wanted)
+        reference = [
+            v - (1 << bits) if v >> bits - 1 else v
+            for v in (int(w) % (1 << bits) for w in reference)
         ]
-    assert (call(on, symbol, result, *operands) == np.array(wanted, result)).all()
+    assert (call(on, symbol, result, *operands) == np.array(reference, result)).all()
 
 
 @pytest.mark.parametrize("on", RUN)
@@ -201,10 +202,10 @@ def test_absolute_values(on):
     assert (call(on, "__nv_fabs", np.float64, X - 2) == np.abs(X - 2)).all()
 
 
-def ulps(found, wanted):
-    """The largest distance, in units of float32's last place at what is wanted."""
-    wanted = np.array(wanted, np.float64)
-    return (np.abs(found - wanted) / np.spacing(np.abs(wanted).astype(np.float32))).max()
+def ulps(actual, expected):
+    """The largest distance, in units of float32's last place at the expected value."""
+    expected = np.array(expected, np.float64)
+    return (np.abs(actual - expected) / np.spacing(np.abs(expected).astype(np.float32))).max()
 
 
 @pytest.mark.sampled(3)
@@ -222,9 +223,9 @@ def test_logarithms_of_gamma(low, high, on):
 @pytest.mark.parametrize("on", RUN)
 def test_logarithms_of_gamma_of_negative_numbers(on):
     x = GENERATOR.uniform(-30, -2, SIZE).astype(np.float32)
-    wanted = np.array([math.lgamma(v) for v in x])
-    found = call(on, "__nv_lgammaf", np.float32, x)
-    assert (np.abs(found - wanted) <= np.maximum(np.abs(wanted) * 4e-7, 2.5e-6)).all()
+    expected = np.array([math.lgamma(v) for v in x])
+    result = call(on, "__nv_lgammaf", np.float32, x)
+    assert (np.abs(result - expected) <= np.maximum(np.abs(expected) * 4e-7, 2.5e-6)).all()
     for special, limit in ((0.0, math.inf), (-0.0, math.inf), (-7.0, math.inf), (3e38, math.inf),
                            (math.inf, math.inf), (-math.inf, math.inf), (1.0, 0.0), (2.0, 0.0),
                            (-1e30, math.inf)):  # fmt: skip
@@ -237,15 +238,15 @@ def test_inverses_of_the_error_function(on):
     close = 1 - 10 ** GENERATOR.uniform(-7, -0.1, SIZE // 2)
     x = np.append(close, 10 ** GENERATOR.uniform(-20, 0, SIZE // 2)).astype(np.float32)
     x = np.minimum(x, np.nextafter(np.float32(1), np.float32(0)))
-    found = call(on, "__nv_erfinvf", np.float32, x).astype(np.float64)
+    result = call(on, "__nv_erfinvf", np.float32, x).astype(np.float64)
     # A step of Newton's method from what is found: the distance to the inverse.
     miss = [
         (math.erfc(y) - (1.0 - v) if v > 0.5 else math.erf(y) - v) * (-1 if v > 0.5 else 1)
-        for y, v in zip(found, x.astype(np.float64), strict=True)
+        for y, v in zip(result, x.astype(np.float64), strict=True)
     ]
-    step = np.array(miss) * math.sqrt(math.pi) / 2 * np.exp(found**2)
-    assert (np.abs(step) <= 3 * np.spacing(found.astype(np.float32))).all()
-    assert (call(on, "__nv_erfinvf", np.float32, -x) == -found.astype(np.float32)).all()
+    step = np.array(miss) * math.sqrt(math.pi) / 2 * np.exp(result**2)
+    assert (np.abs(step) <= 3 * np.spacing(result.astype(np.float32))).all()
+    assert (call(on, "__nv_erfinvf", np.float32, -x) == -result.astype(np.float32)).all()
 
 
 @pytest.mark.parametrize(
@@ -305,15 +306,15 @@ def rounded(exact: Fraction, direction: str, kind):
 def test_conversions_in_a_direction(on, direction, name, source, result):
     integers = [v for v in INTEGERS if source is np.int64 or abs(v) < 2**31]
     x = filled(SPECIAL if source is np.float64 else integers, source)
-    found = call(on, f"__nv_{name}_{direction}", result, x)
+    actual = call(on, f"__nv_{name}_{direction}", result, x)
     numbers = wide(x) if name[0] == "u" else [v.item() for v in x]
-    for number, y in zip(numbers, found, strict=True):
-        wanted = (
+    for number, y in zip(numbers, actual, strict=True):
+        expected = (
             result(number)
             if isinstance(number, float) and math.isinf(number)
             else rounded(Fraction(number), direction, result)
         )
-        assert y == wanted, number
+        assert y == expected, number
 
 
 @pytest.mark.sampled(6)
@@ -325,8 +326,8 @@ def test_roots_in_a_direction(on, direction, kind):
     x = filled([0.0, 1.0, 4.0, 2.0, 3.0, 1e30, *least], np.float64)
     x = np.minimum(np.abs(x), 3e38).astype(kind)
     letter = "f" if kind is np.float32 else "d"
-    found = call(on, f"__nv_{letter}sqrt_{direction}", kind, x)
-    for number, y in zip(x, found, strict=True):
+    result = call(on, f"__nv_{letter}sqrt_{direction}", kind, x)
+    for number, y in zip(x, result, strict=True):
         square = Fraction(float(number))
         low, high = (np.nextafter(y, kind(end)) for end in (0.0, math.inf))
         if direction == "ru":
@@ -353,8 +354,8 @@ def test_words_of_doubles(on):
     inverse = call(on, "__nv_rcp64h", np.float64, x)
     assert not (inverse.view(np.int64) & 0xFFFFFFFF).any()
     with np.errstate(divide="ignore"):
-        wanted = 1 / np.where(np.abs(x) < 2.0**-1022, np.copysign(0.0, x), x)
-    np.testing.assert_allclose(inverse, wanted, rtol=2.0**-19)
+        expected = 1 / np.where(np.abs(x) < 2.0**-1022, np.copysign(0.0, x), x)
+    np.testing.assert_allclose(inverse, expected, rtol=2.0**-19)
 
 
 @pytest.mark.skipif(find_spec("triton") is None, reason="Triton is not installed")

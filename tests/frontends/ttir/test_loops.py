@@ -61,14 +61,14 @@ def test_iterations_are_those_of_a_range(bits: int, unsigned: bool, on: str) -> 
 
     @for_each(("low", "high", "step"), bounds(bits, unsigned)[:: 1 if on == "cpu" else 5])
     def check(low: int, high: int, step: int) -> None:
-        wanted = list(range(low, high, step))
+        expected = list(range(low, high, step))
         out, count = np.zeros(MOST, signed), np.zeros(1, np.int32)
         numbers = [
             int(np.array(n, kind if n >= 0 else signed).view(signed)) for n in (low, high, step)
         ]
         executor(on).launch(module, "kernel", 1, [out, count, *numbers])
-        assert count[0] == len(wanted)
+        assert count[0] == len(expected)
         read_back = out.view(kind) if unsigned else out
-        assert read_back[: len(wanted)].tolist() == wanted
+        assert read_back[: len(expected)].tolist() == expected
 
     check()

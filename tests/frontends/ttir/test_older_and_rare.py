@@ -58,9 +58,9 @@ module {
 
 def ran(source, on, *arguments):
     """The arguments after a launch."""
-    given = [a.copy() if isinstance(a, np.ndarray) else a for a in arguments]
-    executor(on).launch(read(source, num_warps=4), "kernel", 1, given)
-    return given
+    inputs = [a.copy() if isinstance(a, np.ndarray) else a for a in arguments]
+    executor(on).launch(read(source, num_warps=4), "kernel", 1, inputs)
+    return inputs
 
 
 @pytest.mark.sampled(4)
@@ -72,8 +72,8 @@ def test_block_pointers(n, on):
     *_, y, _, _ = ran(BLOCKS, on, x, w, before, 3, n)
     padded = np.pad(x, ((0, 0), (0, 32)))
     starts = [0, 8, 12][: -(-n // 8)]
-    wanted = sum(padded[:, s : s + 8] for s in starts)[:, :n]
-    assert (y[:, :8] == wanted + w[:8]).all()
+    expected = sum(padded[:, s : s + 8] for s in starts)[:, :n]
+    assert (y[:, :8] == expected + w[:8]).all()
     assert (y[:, 8:] == -1).all()
 
 
@@ -81,8 +81,8 @@ def test_padding_is_nan_where_asked():
     source = BLOCKS.replace("padding = 1", "padding = 2")
     x, w, y = np.ones((3, 6), np.float32), np.zeros(6, np.float32), np.zeros((3, 6), np.float32)
     source = source.replace("[%rows, %columns], [%columns", "[%c1, %columns], [%columns", 1)
-    *_, found, _, _ = ran(source, "interpreter", x, w, y, 3, 6)
-    assert np.isnan(found[1:]).all() and (found[0] == 1).all()
+    *_, result, _, _ = ran(source, "interpreter", x, w, y, 3, 6)
+    assert np.isnan(result[1:]).all() and (result[0] == 1).all()
 
 
 def test_unchecked_axes_have_no_mask():
@@ -104,19 +104,19 @@ def test_block_pointers_are_used_by_their_own_ops_only():
         read(call)
 
 
-def elements(body, given="f32", found="f32"):
+def elements(body, source="f32", target="f32"):
     """y[i] = body of x[i], for 8 elements; `body` makes %r of %v."""
     return f"""\
 module {{
-  tt.func public @kernel(%x: !tt.ptr<{given}>, %y: !tt.ptr<{found}>) {{
+  tt.func public @kernel(%x: !tt.ptr<{source}>, %y: !tt.ptr<{target}>) {{
     %i = tt.make_range {{end = 8 : i32, start = 0 : i32}} : tensor<8xi32>
-    %s = tt.splat %x : !tt.ptr<{given}> -> tensor<8x!tt.ptr<{given}>>
-    %p = tt.addptr %s, %i : tensor<8x!tt.ptr<{given}>>, tensor<8xi32>
-    %v = tt.load %p : tensor<8x!tt.ptr<{given}>>
+    %s = tt.splat %x : !tt.ptr<{source}> -> tensor<8x!tt.ptr<{source}>>
+    %p = tt.addptr %s, %i : tensor<8x!tt.ptr<{source}>>, tensor<8xi32>
+    %v = tt.load %p : tensor<8x!tt.ptr<{source}>>
     {body}
-    %t = tt.splat %y : !tt.ptr<{found}> -> tensor<8x!tt.ptr<{found}>>
-    %q = tt.addptr %t, %i : tensor<8x!tt.ptr<{found}>>, tensor<8xi32>
-    tt.store %q, %r : tensor<8x!tt.ptr<{found}>>
+    %t = tt.splat %y : !tt.ptr<{target}> -> tensor<8x!tt.ptr<{target}>>
+    %q = tt.addptr %t, %i : tensor<8x!tt.ptr<{target}>>, tensor<8xi32>
+    tt.store %q, %r : tensor<8x!tt.ptr<{target}>>
     tt.return
   }}
 }}
@@ -138,7 +138,7 @@ X = np.arange(1, 9, dtype=np.float32)
 def test_listed_constants(written, kind, values, on):
     body = f"%r = arith.constant dense<{written}> : tensor<8x{kind}>"
     dtype = np.int32 if kind == "i32" else np.float32
-    _, y = ran(elements(body, found=kind), on, X, np.zeros(8, dtype))
+    _, y = ran(elements(body, target=kind), on, X, np.zeros(8, dtype))
     assert y.tobytes() == np.array(values, dtype).tobytes()
 
 
@@ -146,7 +146,7 @@ def test_listed_constants_have_rows():
     body = """\
 %c = arith.constant dense<[[1, 2], [3, 4], [5, 6], [7, 8]]> : tensor<4x2xi32>
     %r = tt.reshape %c : tensor<4x2xi32> -> tensor<8xi32>"""
-    _, y = ran(elements(body, found="i32"), "interpreter", X, np.zeros(8, np.int32))
+    _, y = ran(elements(body, target="i32"), "interpreter", X, np.zeros(8, np.int32))
     assert (y == X).all()
 
 
@@ -191,7 +191,7 @@ PACKED = """\
 @pytest.mark.parametrize("on", RUN)
 @pytest.mark.parametrize("pack", [2, 4])
 def test_functions_of_packs(pack, on):
-    """The first of each pack becomes the product of the first two, others change places."""
+    """The first of each pack becomes the first two multiplied, others change places."""
     names = [f"%a{i}" for i in range(pack)]
     body = (
         PACKED.replace("PACK", str(pack))
@@ -201,8 +201,8 @@ def test_functions_of_packs(pack, on):
     )
     _, y = ran(elements(body), on, X, np.zeros(8, np.float32))
     rows = X.reshape(-1, pack)
-    wanted = np.concatenate([rows[:, :1] * rows[:, 1:2], rows[:, :0:-1]], axis=1)
-    assert (y.reshape(-1, pack) == wanted).all()
+    expected = np.concatenate([rows[:, :1] * rows[:, 1:2], rows[:, :0:-1]], axis=1)
+    assert (y.reshape(-1, pack) == expected).all()
 
 
 @pytest.mark.parametrize("on", RUN)
@@ -396,8 +396,8 @@ def test_quotients_and_lists(integer, expected, on):
     source = ROUNDED.replace("INTEGER", integer).replace("ROUNDING", "rtne").replace("KIND", "f16")
     x = np.array([-8, -4, -1, 0, 1, 3, 6, 8], np.int32)
     zeros = np.zeros(8, np.int32), np.zeros(8, np.float32)
-    found = ran(source, on, x, np.zeros(8, np.float32), *zeros)
-    np.testing.assert_array_equal(found[2], expected)
+    actual = ran(source, on, x, np.zeros(8, np.float32), *zeros)
+    np.testing.assert_array_equal(actual[2], expected)
 
 
 @pytest.mark.parametrize("on", RUN)
@@ -410,11 +410,11 @@ def test_roundings_of_floats(rounding, kind, on):
     source = source.replace("ROUNDING", rounding)
     f = np.array([1.0060, -1.0060, 1.0078125, 0.0, 1e8, -1e8, 3.0, 0.5], np.float32)
     x = np.zeros(8, np.int32)
-    found = ran(source, on, x, f, x, np.zeros(8, np.float32))[3]
+    actual = ran(source, on, x, f, x, np.zeros(8, np.float32))[3]
     expected = np.array([1.0, -1.0, 1.0, 0.0, 57344.0, -57344.0, 3.0, 0.5], np.float32)
     if kind == "bf16":
         bits = f.view(np.uint32)
         if rounding == "rtne":
             bits = bits + 0x7FFF + (bits >> 16 & 1)
         expected = (bits & np.uint32(0xFFFF0000)).view(np.float32)
-    np.testing.assert_array_equal(found, expected)
+    np.testing.assert_array_equal(actual, expected)

@@ -22,9 +22,9 @@ def text(name):
 
 def ran(source, on, *arguments, grid=1):
     """The arguments after a launch."""
-    given = [a.copy() if isinstance(a, np.ndarray) else a for a in arguments]
-    executor(on).launch(read(source, num_warps=4), "kernel", grid, given)
-    return given
+    inputs = [a.copy() if isinstance(a, np.ndarray) else a for a in arguments]
+    executor(on).launch(read(source, num_warps=4), "kernel", grid, inputs)
+    return inputs
 
 
 @pytest.mark.parametrize("on", RUN)
@@ -67,8 +67,8 @@ def test_both_edges_of_a_branch_may_lead_to_one_block(on):
 
 @pytest.mark.parametrize("on", RUN)
 def test_atomic_loads_and_stores(on):
-    given = np.array([7, 1], np.int32), np.array([5, 1], np.int32)
-    x, y, _ = ran(text("atomic_load_store"), on, *given, 0)
+    arguments = np.array([7, 1], np.int32), np.array([5, 1], np.int32)
+    x, y, _ = ran(text("atomic_load_store"), on, *arguments, 0)
     assert (*x, *y) == (7, 1, 7, 1)
 
 

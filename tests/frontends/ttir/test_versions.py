@@ -28,7 +28,7 @@ def zeros(*shape, dtype=np.float32):
 
 
 def control(x, n):
-    """What the loop of `control` makes of `x` in `n` rounds."""
+    """What the loop of `control` makes of `x` in `n` iterations."""
     for k in range(n):
         other = np.where(x > 1, x, 1 / (1 + np.exp(-x)))
         x = np.sqrt(x) + np.exp2(x) if k % 2 == 0 else other
@@ -80,13 +80,13 @@ def test_a_kernel_means_the_same_in_every_version(path: Path) -> None:
                               r"math.absf \1 : \2", text)  # fmt: skip
         assert moves == 1
     module = read(text, path.name)
-    grid, given, out, wanted = CASES[path.stem]
-    values = [x.copy() if isinstance(x, np.ndarray) else x for x in given]
+    grid, arguments, out, expected = CASES[path.stem]
+    values = [x.copy() if isinstance(x, np.ndarray) else x for x in arguments]
     interpret(module, None, grid, values)
     if path.stem == "desc":
         assert (values[1].reshape(-1)[:32] == A[0, 32:]).all()
     else:
-        np.testing.assert_allclose(values[out], wanted, rtol=2e-3, atol=1e-5)
+        np.testing.assert_allclose(values[out], expected, rtol=2e-3, atol=1e-5)
     if path.stem == "scanhist":
         assert (values[2] == np.bincount(COUNTS, minlength=16) + np.argmax(COUNTS)).all()
 
@@ -101,7 +101,7 @@ def test_ops_stand_at_the_lines_of_the_kernel() -> None:
 
 
 @pytest.mark.parametrize("version", ["3.3.1", "3.9.0"])
-def test_products_of_8_bits_may_be_added_up_as_the_text_allows(version: str) -> None:
+def test_dots_of_8_bits_may_be_added_up_as_the_text_allows(version: str) -> None:
     (path,) = (p for p in FILES if f"{version}/fp8dot" in str(p))
     allowed = [op.attributes["max_imprecise"] for op in read(path.read_text()).kernel().ops
                if op.mnemonic == "dot"]  # fmt: skip

@@ -60,9 +60,9 @@ def test_a_kernel_is_tuned_listed_exported_and_merged(capsys, tmp_path):
     assert "x=float32[256] y=float32[256]" in printed.out
     ET.parse(picture)
     assert json.loads(rows.read_text())["outcomes"][0]["status"] == "measured"
-    _, again = run(capsys, str(file), "--on", "cpu", "--database", str(base), "--quiet")
-    assert "1 measurements were in the database already" in again.out
-    assert again.err == ""
+    _, second = run(capsys, str(file), "--on", "cpu", "--database", str(base), "--quiet")
+    assert "1 measurements were in the database already" in second.out
+    assert second.err == ""
     other = str(tmp_path / "other.db")
     status, merged = run(capsys, "--database", other, "--merge", str(export), "--list")
     assert status == 0
@@ -75,31 +75,31 @@ class AskedError(Exception):
 
 
 @pytest.mark.parametrize(("words", "read", "value"), [
-    ("--slower 2.5", lambda asked: asked["pruning"].slower, 2.5),
-    ("--slower 0", lambda asked: asked["pruning"].slower, None),
-    ("--compile-limit 7", lambda asked: asked["limits"].compile, 7.0),
-    ("--seconds 5", lambda asked: asked["stop"].seconds, 5.0),
-    ("--trials 4", lambda asked: asked["stop"].trials, 4),
-    ("--patience 3", lambda asked: asked["stop"].patience, 3),
-    ("--launches 9", lambda asked: asked["search"].launches, 9),
-    ("--search local --seed 6", lambda asked: getattr(asked["search"], "seed", None), 6),
-    ("--database :memory:", lambda asked: asked["database"].path, ":memory:"),
-    ("--seed 6", lambda asked: asked["problem"].inputs.args[1], 6),
-    ("--check first", lambda asked: asked["problem"].expected, None),
+    ("--slower 2.5", lambda options: options["pruning"].slower, 2.5),
+    ("--slower 0", lambda options: options["pruning"].slower, None),
+    ("--compile-limit 7", lambda options: options["limits"].compile, 7.0),
+    ("--seconds 5", lambda options: options["stop"].seconds, 5.0),
+    ("--trials 4", lambda options: options["stop"].trials, 4),
+    ("--patience 3", lambda options: options["stop"].patience, 3),
+    ("--launches 9", lambda options: options["search"].launches, 9),
+    ("--search local --seed 6", lambda options: getattr(options["search"], "seed", None), 6),
+    ("--database :memory:", lambda options: options["database"].path, ":memory:"),
+    ("--seed 6", lambda options: options["problem"].inputs.args[1], 6),
+    ("--check first", lambda options: options["problem"].expected, None),
 ])  # fmt: skip
 def test_options_reach_the_search(words, read, value, monkeypatch, tmp_path):
-    def asks(problem, meter, **asked):
-        found.append({"problem": problem, **asked})
+    def asks(problem, meter, **options):
+        searches.append({"problem": problem, **options})
         raise AskedError
 
-    file, found = tmp_path / "copy.tir", []
+    file, searches = tmp_path / "copy.tir", []
     file.write_text(ADD)
     monkeypatch.setattr("tileir.tools.tune.tune", asks)
     monkeypatch.setenv("TILEIR_CACHE", str(tmp_path))
     for line in ("", words):
         with pytest.raises(AskedError):
             main(["tune", str(file), "--on", "cpu", "--processes", "1", *line.split()])
-    usual, stated = found
+    usual, stated = searches
     assert read(stated) == value != read(usual)
 
 
@@ -154,7 +154,7 @@ def test_effects_are_the_quickest_with_each_choice(result):
     assert values["M", 128] == 1.3
 
 
-def test_a_model_that_is_right_agrees_fully_and_a_wrong_one_less(result):
+def test_a_model_that_is_right_correlates_fully_and_a_wrong_one_less(result):
     right = tune(problem(), FormulaMeter(bowl, bowl), executor=SynchronousExecutor())
     assert rank_correlation(right) == pytest.approx(1.0)
     assert rank_correlation(result) < 0.9

@@ -71,11 +71,11 @@ def test_texts_that_are_no_numbers_are_refused(text):
 
 def test_directives_stand_in_comments_and_are_overridden():
     text = '// run.m = 4\n; run.a = "f32[m, 2 * m] normal"\n  # within.a = 1e-3\nrun.x = 3\n'
-    found = directives(text, ["m=8", "tune.T=1,2"])
-    assert found == {
+    result = directives(text, ["m=8", "tune.T=1,2"])
+    assert result == {
         "run.m": "8", "run.a": "f32[m, 2 * m] normal", "within.a": "1e-3", "tune.T": "1,2",
     }  # fmt: skip
-    assert resolve_extents(found)["run.a"] == "f32[8, 16] normal"
+    assert resolve_extents(result)["run.a"] == "f32[8, 16] normal"
     with pytest.raises(ToolError, match="not NAME=VALUE"):
         directives("", ["m"])
 
@@ -95,9 +95,9 @@ def test_a_module_has_the_compilers_parameters():
         "b": problem.within["a"],
         "c": 2e-5,
     }
-    given = problem.inputs()
+    inputs = problem.inputs()
     np.testing.assert_allclose(
-        problem.expected(given)["c"], given["a"] @ given["b"], rtol=1e-4, atol=1e-4
+        problem.expected(inputs)["c"], inputs["a"] @ inputs["b"], rtol=1e-4, atol=1e-4
     )
 
 
@@ -106,9 +106,9 @@ def test_a_program_has_its_tunables_and_an_interpreter_to_say_what_is_right():
     assert len(problem.space) == 4 * 4 * 2
     point = {"TM": 32, "TN": 64, "TK": 8}
     assert problem.job(point).grid == (2, 2)
-    given = problem.inputs()
+    inputs = problem.inputs()
     np.testing.assert_allclose(
-        problem.expected(given)["c"], given["b"].T @ given["a"], rtol=1e-4, atol=1e-4
+        problem.expected(inputs)["c"], inputs["b"].T @ inputs["a"], rtol=1e-4, atol=1e-4
     )
     job = pickle.loads(pickle.dumps(problem.job(point)))
     assert job.module().kernel(None).name == "matmul_nt"
@@ -135,8 +135,8 @@ def test_configurations_of_tritons_autotuner_are_points(tmp_path):
     job = problem.job({"BLOCK": 32, "num_warps": 2})
     assert job.options == {"num_warps": 2}
     assert job.grid == (2,)
-    given = problem.inputs()
-    np.testing.assert_allclose(problem.expected(given)["y"], 2 * given["x"])
+    inputs = problem.inputs()
+    np.testing.assert_allclose(problem.expected(inputs)["y"], 2 * inputs["x"])
     with pytest.raises(ToolError, match="has 2 kernels"):
         problem_of(str(file), None, Wish())
     with pytest.raises(ToolError, match="no kernel or problem third"):
@@ -155,7 +155,7 @@ def test_what_cannot_be_tuned_is_refused(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("text", "line", "said"),
+    ("text", "line", "message"),
     [
         ("x = 1\n\nopen('none')\n", 3, "FileNotFoundError"),
         ("x = 1\ndef (\n", 2, "SyntaxError: invalid syntax"),
@@ -163,10 +163,10 @@ def test_what_cannot_be_tuned_is_refused(tmp_path):
     ],
 )
 def test_files_of_python_that_fail_are_errors_at_their_line(
-    text: str, line: int, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    text: str, line: int, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "mine.py").write_text(text)
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(ToolError, match=said) as caught:
+    with pytest.raises(ToolError, match=message) as caught:
         load_module("mine.py")
     assert (caught.value.code, caught.value.line) == ("TIR0915", line)

@@ -9,19 +9,21 @@ from tileir.tools.view.schedules import schedules
 
 def bars(picture: str) -> list[tuple[float, str]]:
     """Height and words of each bar, from left to right."""
-    found = []
+    results = []
     for rect in ElementTree.fromstring(picture).iter("{http://www.w3.org/2000/svg}rect"):
         title = rect.find("{http://www.w3.org/2000/svg}title")
         if title is not None and title.text and ":" in title.text:
-            found.append((float(rect.attrib["x"]), float(rect.attrib["height"]), title.text))
-    return [(height, words) for _, height, words in sorted(found)]
+            results.append((float(rect.attrib["x"]), float(rect.attrib["height"]), title.text))
+    return [(height, words) for _, height, words in sorted(results)]
 
 
 def test_bars_go_from_the_fastest_to_the_slowest() -> None:
     picture = schedules("softmax", [("slow", 3e-6), ("fast", 1e-6), ("fair", 1.04e-6)])
-    found = bars(picture)
-    assert [words for _, words in found] == ["1 us: fast", "1.04 us: fair", "3 us: slow"]
-    assert found[0][0] < found[2][0] and abs(found[2][0] / found[0][0] - 3) < 0.01
+    drawn_bars = bars(picture)
+    assert [words for _, words in drawn_bars] == ["1 us: fast", "1.04 us: fair", "3 us: slow"]
+    assert (
+        drawn_bars[0][0] < drawn_bars[2][0] and abs(drawn_bars[2][0] / drawn_bars[0][0] - 3) < 0.01
+    )
     assert "3 schedules, 2 of them competitive (0.67)" in picture
 
 
@@ -31,6 +33,6 @@ def test_baselines_set_what_is_competitive() -> None:
 
 
 def test_what_is_much_slower_is_cut_and_nothing_is_a_picture_too() -> None:
-    found = bars(schedules("relu", [("a", 1e-6), ("b", 1.0)]))
-    assert found[1][0] < 10 * found[0][0]
+    drawn_bars = bars(schedules("relu", [("a", 1e-6), ("b", 1.0)]))
+    assert drawn_bars[1][0] < 10 * drawn_bars[0][0]
     assert "0 schedules" in schedules("relu", [])

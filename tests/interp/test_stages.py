@@ -1,4 +1,4 @@
-"""Slots of shared memory, as the interpreter fills and reads them."""
+"""Stages of shared memory, as the interpreter fills and reads them."""
 
 from __future__ import annotations
 
@@ -44,38 +44,38 @@ ROW_COPY = (
 
 
 def shared(
-    lines: str, slot: int = 0, row: int = 0, column: int = 0, code: str = "", at: str = ""
+    lines: str, stage: int = 0, row: int = 0, column: int = 0, code: str = "", at: str = ""
 ) -> Any:
     x, y = np.arange(32, dtype=np.float32), np.zeros(32, np.float32)
     body = SHARED.replace("LINES", lines)
     if code:
-        return fails(code, at, body, 1, x, y, slot, row, column)
-    run(body, 1, x, y, slot, row, column)
+        return fails(code, at, body, 1, x, y, stage, row, column)
+    run(body, 1, x, y, stage, row, column)
     return np.array_equal(x, y)
 
 
 def test_what_was_stored_is_loaded() -> None:
     for lines in (STORED + LOADED, STORED + WINDOW, WHOLE_COPY + LOADED, WHOLE_COPY + WINDOW):
         assert shared(lines)
-    assert shared(WHOLE_COPY + LOADED, slot=1)
+    assert shared(WHOLE_COPY + LOADED, stage=1)
 
 
 @pytest.mark.parametrize("read", [LOADED, WINDOW])
 def test_what_was_never_stored_is_undefined(read: str) -> None:
     shared(read, code="TIR0505", at="store %q")
-    shared(STORED + read, slot=1, code="TIR0505", at="store %q")
+    shared(STORED + read, stage=1, code="TIR0505", at="store %q")
     shared(ODD + read, code="TIR0505", at="store %q")
     assert shared(ODD + STORED + read)
 
 
-@pytest.mark.parametrize("slot", [-1, 2, 3, 1000])
-def test_there_are_as_many_slots_as_were_asked_for(slot: int) -> None:
+@pytest.mark.parametrize("stage", [-1, 2, 3, 1000])
+def test_there_are_as_many_stages_as_requested(stage: int) -> None:
     for lines, at in ((STORED + LOADED, "local_load"), (STORED + WINDOW, "local_gather"),
                       (WHOLE_COPY + LOADED, "async_copy")):  # fmt: skip
-        assert f"no stage {slot}" in shared(lines, slot=slot, code="TIR0501", at=at)
+        assert f"no stage {stage}" in shared(lines, stage=stage, code="TIR0501", at=at)
 
 
-def test_a_copy_fills_a_slot() -> None:
+def test_a_copy_fills_a_stage() -> None:
     shared(ROW_COPY + LOADED, code="TIR0501", at="async_copy")
     for row, column in ((1, 0), (0, 1), (-1, 0)):
         shared(STORED + WINDOW, row=row, column=column, code="TIR0501", at="local_gather")

@@ -15,7 +15,7 @@ class Cuda:
     CUfunction_attribute = SimpleNamespace(CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES=8)
 
     def __init__(self, **kernels):
-        self.kernels, self.loaded, self.launches, self.held = kernels, [], [], {}
+        self.kernels, self.loaded, self.launches, self.memory = kernels, [], [], {}
 
     def driver(self):
         return CudaDriver(self)
@@ -48,22 +48,22 @@ class Cuda:
     def cuMemAlloc(self, size):
         if not size:
             return 1, 0
-        room = np.zeros(size, np.uint8)
-        self.held[room.ctypes.data] = room
-        return 0, room.ctypes.data
+        buffer = np.zeros(size, np.uint8)
+        self.memory[buffer.ctypes.data] = buffer
+        return 0, buffer.ctypes.data
 
     def cuMemFree(self, address):
-        del self.held[address]
+        del self.memory[address]
         return (0,)
 
     def cuMemcpyHtoD(self, address, host, size):
-        return self._copy(self.held.get(address), address, host, size)
+        return self._copy(self.memory.get(address), address, host, size)
 
     def cuMemcpyDtoH(self, host, address, size):
-        return self._copy(self.held.get(address), host, address, size)
+        return self._copy(self.memory.get(address), host, address, size)
 
-    def _copy(self, room, to, source, size):
-        if room is None or size > room.nbytes:
+    def _copy(self, buffer, to, source, size):
+        if buffer is None or size > buffer.nbytes:
             return (700,)
         ctypes.memmove(to, source, size)
         return (0,)

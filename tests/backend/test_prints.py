@@ -23,7 +23,7 @@ NUMBERS: dict[Element, list[str]] = {
 }  # fmt: skip
 
 
-def said(executor: Any, module: Module, grid: int, arguments: list[Any]) -> list[str]:
+def printed(executor: Any, module: Module, grid: int, arguments: list[Any]) -> list[str]:
     output: list[str] = []
     executor.launch(module, None, grid, arguments, output=output)
     return output
@@ -51,27 +51,29 @@ entry:
 }}
 """
     module = parse(text)
-    wanted = sorted(map(float, NUMBERS[element]))
+    expected = sorted(map(float, NUMBERS[element]))
     for executor in (SimtExecutor(), CpuExecutor()):
-        lines = said(executor, module, 1, [1])
-        assert len(lines) == 2 and np.allclose(values(lines), wanted, rtol=1e-8)
+        lines = printed(executor, module, 1, [1])
+        assert len(lines) == 2 and np.allclose(values(lines), expected, rtol=1e-8)
     assert tileir.backend.compile(module, "sm_80").cubin
 
 
-def rounds() -> Module:
+def printing_loop() -> Module:
     b = Builder()
     with b.kernel("k", n=I32) as (n,), b.for_(0, n, 1) as i:
         b.print(i + b.program_id(axis=0) * 100, prefix="round")
     return b.module()
 
 
-def test_lines_come_round_by_round_and_instance_by_instance() -> None:
+def test_lines_come_iteration_by_iteration_and_instance_by_instance() -> None:
     expected = [f"round {100 * p + i}" for p in range(9) for i in range(3)]
     for _ in range(3):
-        lines = said(CpuExecutor(), rounds(), 9, [3])
+        lines = printed(CpuExecutor(), printing_loop(), 9, [3])
         assert [re.sub(r".*: ", "", line) for line in lines] == expected
-    assert [line.rsplit(": ")[-1] for line in said(SimtExecutor(), rounds(), 9, [3])] == expected
-    assert "vprintf" in tileir.backend.compile(rounds(), "sm_90").ptx
+    assert [
+        line.rsplit(": ")[-1] for line in printed(SimtExecutor(), printing_loop(), 9, [3])
+    ] == expected
+    assert "vprintf" in tileir.backend.compile(printing_loop(), "sm_90").ptx
 
 
 def test_a_failure_names_the_first_instance_that_failed() -> None:
@@ -80,5 +82,5 @@ def test_a_failure_names_the_first_instance_that_failed() -> None:
         b.assert_((x + b.program_id(axis=0)).load() < 5, message="too large")
     data = np.int32([1, 2, 7, 3, 9, 9])
     for _ in range(3):
-        with pytest.raises(LaunchError, match=r"\(2, 0, 0\) .*test_saying.py:\d+: too large"):
+        with pytest.raises(LaunchError, match=r"\(2, 0, 0\) .*test_prints.py:\d+: too large"):
             CpuExecutor().launch(b.module(), None, 6, [data])

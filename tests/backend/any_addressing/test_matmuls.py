@@ -1,4 +1,4 @@
-"""Products of operands that no tensor map describes: by warpgroups from what threads copy."""
+"""Matmuls of operands that no tensor map describes: by warpgroups from what threads copy."""
 
 from __future__ import annotations
 
@@ -28,29 +28,29 @@ from tileir.ops.hopper import WgmmaWait
 from tileir.textual import parse, print_module
 from tileir.types import element_of
 
-from .programs import PLAIN, Product, gated, paged
+from .programs import PLAIN, Matmul, gated, paged
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
 
 
 def lowered(module: Module, stage: str = "barriers", **options: Any) -> Module:
-    made = Options.of({"warp_specialize": False, **options})
-    return run_pipeline(module, target("sm_90a"), made, None).stages[stage]
+    chosen = Options.of({"warp_specialize": False, **options})
+    return run_pipeline(module, target("sm_90a"), chosen, None).stages[stage]
 
 
 def names(module: Module) -> list[str]:
     return [op.mnemonic for f in module.functions.values() for op in f.ops]
 
 
-def wrapped_product(shift: int | None = 0, along_k: bool = True) -> Module:
+def wrapped_matmul(shift: int | None = 0, along_k: bool = True) -> Module:
     """C = A B with rows and columns modulo their extents, as Triton's tutorial has it. Rows start
     at `shift`, None for what the launch gives, of an A with as many rows before as after; its
     neighbours in memory are neighbours `along_k`, or along rows."""
     b = Builder()
     kinds = {name: arg(pointer(F16), aligned=16, readonly=True) for name in "ab"}
     sizes = {name: arg(I32, multiple_of=16) for name in "mnk"}
-    given = {"first": I32} if shift is None else {}
-    with b.kernel("matmul", **kinds, c=pointer(F32), **sizes, **given) as (
+    more = {"first": I32} if shift is None else {}
+    with b.kernel("matmul", **kinds, c=pointer(F32), **sizes, **more) as (
         x,
         y,
         z,
@@ -73,14 +73,14 @@ def wrapped_product(shift: int | None = 0, along_k: bool = True) -> Module:
         place = (wrapped[0] * k if along_k else wrapped[0])[:, None]
         left = b.var(x + (place + (depth if along_k else depth * m)[None, :]))
         right = b.var(y + (depth[:, None] * n + wrapped[1][None, :]))
-        sums = b.var(b.full((64, 64), 0.0, F32))
+        acc = b.var(b.full((64, 64), 0.0, F32))
         with b.for_(0, k, 32):
-            sums.set(b.dot(left.get().load(), right.get().load(), sums.get()))
+            acc.set(b.dot(left.get().load(), right.get().load(), acc.get()))
             left.set(left.get() + step)
             right.set(right.get() + n * 32)
         mask = (rows[:, None] < m) & (columns[None, :] < n)
         place = (rows - moved)[:, None] * n + columns[None, :]
-        (z + place).store(sums.get(), mask)
+        (z + place).store(acc.get(), mask)
     return b.module()
 
 
@@ -94,23 +94,23 @@ def test_rows_before_the_first_wrap_around_exactly(
 ) -> None:
     """A remainder of -m or less is another row: such a program keeps its remainders. It ends if it
     does not, so that rows which are neighbours in memory are copied together."""
-    module = wrapped_product(first if stated else None, along_k=along_k)
+    module = wrapped_matmul(first if stated else None, along_k=along_k)
     m, n, k = 16, 64, 32
     random = np.random.default_rng(0)
     a = random.integers(-4, 5, (2 * m, k)).astype(np.float16)
     b = random.integers(-4, 5, (k, n)).astype(np.float16)
-    found: list[Any] = []
+    outputs: list[Any] = []
     chosen = {"target": chip, "num_warps": 4, "warp_specialize": False}
     for launch, options in ((tileir.interpret, {}), (SimtExecutor().launch, chosen)):
         out = np.zeros((64, n), np.float32)
-        given = [a, b, out, m, n, k, *([] if stated else [first])]
+        arguments = [a, b, out, m, n, k, *([] if stated else [first])]
         if options and not stated and not along_k and first <= -m:
             with pytest.raises(AssertionError, match="device_assert"):
-                launch(module, "matmul", (1, 1), given, **options)
+                launch(module, "matmul", (1, 1), arguments, **options)
             return
-        launch(module, "matmul", (1, 1), given, **options)
-        found.append(out)
-    np.testing.assert_array_equal(found[1], found[0])
+        launch(module, "matmul", (1, 1), arguments, **options)
+        outputs.append(out)
+    np.testing.assert_array_equal(outputs[1], outputs[0])
 
 
 @pytest.mark.parametrize("chip", ["sm_80", "sm_90a"])
@@ -118,33 +118,33 @@ def test_indices_that_wrap_around_are_copied_ahead(chip: str) -> None:
     """The neighbours of a wrapped column need not be neighbours in memory; under a mask they are.
     Those of a row are neighbours along K, whatever its remainder is."""
     options = {"num_warps": 4, "warp_specialize": False}
-    text = str(compile_kernel(wrapped_product(), chip, options).tir_at("pipelined"))
+    text = str(compile_kernel(wrapped_matmul(), chip, options).tir_at("pipelined"))
     assert text.count("gpu.async_copy") >= 2 and text.count(" srem ") == 1
     assert " load " not in text
 
 
 CASES = [
-    (Product(F16, (64, 64, 32), (True, False)), 4),
-    (Product(F16, (64, 64, 32), (False, False)), 4),
-    (Product(F16, (128, 32, 32), (False, True), stages=3), 8),
-    (Product(BF16, (64, 64, 64), (True, True), gathered=True, stages=4), 4),
-    (Product(BF16, (64, 40, 16), (True, True), stages=2), 4),
-    (Product(F16, (64, 128, 32), (True, False)), 8),
-    (Product(F16, (64, 128, 32), (False, True)), 8),
-    (Product(F16, (64, 64, 32), scaled=True), 4),
-    (Product(F16, (64, 32, 32), through=(I8, None)), 4),
-    (Product(F16, (64, 32, 32), through=(None, I8)), 4),
-    (Product(F16, (128, 32, 32), (True, True), through=(I8, I8), stages=2), 8),
-    (Product(F32, (64, 32, 16), (True, True), precision="tf32"), 4),
-    (Product(F32, (64, 32, 16), (False, False), precision="tf32"), 4),
-    (Product(I8, (128, 24, 32), (True, True)), 8),
-    (Product(I8, (64, 32, 32), (False, False)), 4),
-    (Product(F16, (256, 16, 16), (True, False), stages=2), 16),
+    (Matmul(F16, (64, 64, 32), (True, False)), 4),
+    (Matmul(F16, (64, 64, 32), (False, False)), 4),
+    (Matmul(F16, (128, 32, 32), (False, True), stages=3), 8),
+    (Matmul(BF16, (64, 64, 64), (True, True), gathered=True, stages=4), 4),
+    (Matmul(BF16, (64, 40, 16), (True, True), stages=2), 4),
+    (Matmul(F16, (64, 128, 32), (True, False)), 8),
+    (Matmul(F16, (64, 128, 32), (False, True)), 8),
+    (Matmul(F16, (64, 64, 32), scaled=True), 4),
+    (Matmul(F16, (64, 32, 32), through=(I8, None)), 4),
+    (Matmul(F16, (64, 32, 32), through=(None, I8)), 4),
+    (Matmul(F16, (128, 32, 32), (True, True), through=(I8, I8), stages=2), 8),
+    (Matmul(F32, (64, 32, 16), (True, True), precision="tf32"), 4),
+    (Matmul(F32, (64, 32, 16), (False, False), precision="tf32"), 4),
+    (Matmul(I8, (128, 24, 32), (True, True)), 8),
+    (Matmul(I8, (64, 32, 32), (False, False)), 4),
+    (Matmul(F16, (256, 16, 16), (True, False), stages=2), 16),
 ]
 
 
 def named(value: Any) -> str:
-    if not isinstance(value, Product):
+    if not isinstance(value, Matmul):
         return str(value)
     sides = "".join("K" if x else "O" for x in value.along_k)
     what = "gathered " * value.gathered + "scaled " * value.scaled
@@ -162,15 +162,15 @@ EXTENTS = cycle([(100, 72, 80), (64, 40, 12)])
     ids=named,
 )
 def test_all_threads_agree_with_the_interpreter(
-    product: Product, warps: int, extents: tuple[int, int, int]
+    product: Matmul, warps: int, extents: tuple[int, int, int]
 ) -> None:
-    expected, found = product.results(extents, num_warps=warps, **PLAIN)
-    np.testing.assert_array_equal(found, expected)
+    expected, actual = product.results(extents, num_warps=warps, **PLAIN)
+    np.testing.assert_array_equal(actual, expected)
 
 
 @pytest.mark.sampled(7)
 @pytest.mark.parametrize(("product", "warps"), CASES, ids=named)
-def test_warpgroups_compute_it(product: Product, warps: int) -> None:
+def test_warpgroups_compute_it(product: Matmul, warps: int) -> None:
     """Every operand is copied ahead, whatever it is made of, and no dot is left to one warp."""
     ops = names(lowered(product.module(), "pipelined", num_warps=warps))
     assert "gpu.wgmma" in ops and "dot" not in ops
@@ -180,13 +180,13 @@ def test_warpgroups_compute_it(product: Product, warps: int) -> None:
 def test_bytes_are_transposed_by_words() -> None:
     """Threads own squares of 4 x 4 of what they read along one dimension and store along the
     other."""
-    product = Product(I8, (64, 64, 64), (True, False))
+    product = Matmul(I8, (64, 64, 64), (True, False))
     ptx = compile_kernel(
         product.module(multiple=16), "sm_90a", {"num_warps": 4, "warp_specialize": False}
     ).ptx
     assert "wgmma" in ptx and not re.search(r"(ld|st)\.shared\S*\.[bus]8\b", ptx)
-    expected, found = product.results((100, 64, 160), num_warps=4, **PLAIN)
-    np.testing.assert_array_equal(found, expected)
+    expected, actual = product.results((100, 64, 160), num_warps=4, **PLAIN)
+    np.testing.assert_array_equal(actual, expected)
 
 
 INTERLEAVED = """tir 1.0
@@ -243,7 +243,7 @@ done:
 @pytest.mark.parametrize("packed", [False, True])
 def test_a_stored_b_is_contiguous_as_it_was_loaded(packed: bool) -> None:
     """By whole vectors, along K. As many rows as columns: the layouts of A and C would do, too."""
-    product = Product(F16, (64, 64, 64), (True, True), through=(None, I8))
+    product = Matmul(F16, (64, 64, 64), (True, True), through=(None, I8))
     module = parse(INTERLEAVED) if packed else product.module(multiple=16)
     options = {"num_warps": 4, "warp_specialize": False}
     kernel = compile_kernel(module, "sm_90a", options)
@@ -253,21 +253,21 @@ def test_a_stored_b_is_contiguous_as_it_was_loaded(packed: bool) -> None:
     assert not re.search(r"st\.shared(\.v2)?\.b(8|16)\b", kernel.ptx)
     if packed:
         random = np.random.default_rng(3)
-        given = [
+        inputs = [
             random.integers(-4, 5, (3, 64, 64)).astype(np.float16),
             random.integers(-128, 128, (3, 64, 32)).astype(np.int8),
         ]
-        found: list[Any] = []
+        outputs: list[Any] = []
         for launch, chosen in (
             (tileir.interpret, {}),
             (SimtExecutor().launch, {"num_warps": 4, **PLAIN}),
         ):
             out = np.zeros((64, 64), np.float32)
-            launch(module, "product", 1, [*given, out, 3], **chosen)
-            found.append(out)
+            launch(module, "product", 1, [*inputs, out, 3], **chosen)
+            outputs.append(out)
     else:
-        found = list(product.results((64, 64, 160), num_warps=4, **PLAIN))
-    np.testing.assert_array_equal(found[1], found[0])
+        outputs = list(product.results((64, 64, 160), num_warps=4, **PLAIN))
+    np.testing.assert_array_equal(outputs[1], outputs[0])
 
 
 def test_what_is_transposed_is_computed_as_the_dot_takes_it() -> None:
@@ -283,10 +283,10 @@ def test_what_is_transposed_is_computed_as_the_dot_takes_it() -> None:
     random = np.random.default_rng(4)
     a = random.integers(-4, 5, (2, 64, 64)).astype(np.float16)
     b = random.integers(-128, 128, (2, 64, 32)).astype(np.int8)
-    found = [np.zeros((64, 64), np.float32) for _ in range(2)]
-    tileir.interpret(parse(INTERLEAVED), "product", (1,), [a, b, found[0], 2])
-    SimtExecutor().launch(parse(INTERLEAVED), "product", 1, [a, b, found[1], 2], **options)
-    np.testing.assert_array_equal(*found)
+    out = [np.zeros((64, 64), np.float32) for _ in range(2)]
+    tileir.interpret(parse(INTERLEAVED), "product", (1,), [a, b, out[0], 2])
+    SimtExecutor().launch(parse(INTERLEAVED), "product", 1, [a, b, out[1], 2], **options)
+    np.testing.assert_array_equal(*out)
 
 
 @pytest.mark.sampled(2)
@@ -303,7 +303,7 @@ def test_it_is_assembled(case: int) -> None:
     assert assemble_with_ptxas(tool, kernel.ptx, target("sm_90a"), ())[0]
 
 
-def test_a_loop_with_one_product_lets_it_run_on() -> None:
+def test_a_loop_with_one_dot_does_not_wait_for_it() -> None:
     text = print_module(lowered(CASES[2][0].module(), "pipelined", num_warps=8))
     assert "{pending = 1}" in text[text.index("gpu.wgmma_wait") :]
 
@@ -317,12 +317,12 @@ def weakened(op: Op) -> tuple[Op, ...]:
 
 
 ORDERED = [
-    (Product(F16, (128, 64, 32), stages=3), 8, 6),
-    (Product(F16, (128, 64, 32), stages=4), 8, 8),
-    (Product(F16, (64, 64, 32), scaled=True, stages=3), 4, 6),
-    (Product(F16, (64, 32, 32), through=(None, I8), stages=3), 4, 5),
+    (Matmul(F16, (128, 64, 32), stages=3), 8, 6),
+    (Matmul(F16, (128, 64, 32), stages=4), 8, 8),
+    (Matmul(F16, (64, 64, 32), scaled=True, stages=3), 4, 6),
+    (Matmul(F16, (64, 32, 32), through=(None, I8), stages=3), 4, 5),
 ]
-"""A product, warps, and how many ops order accesses before its loop and in it."""
+"""A matmul, warps, and how many ops order accesses before its loop and in it."""
 
 
 @pytest.mark.sampled(3)
@@ -330,7 +330,7 @@ ORDERED = [
     ("product", "warps", "count", "number"), [(*x, i) for x in ORDERED for i in range(x[2])]
 )
 def test_nothing_that_orders_the_loop_is_needless(
-    product: Product, warps: int, count: int, number: int
+    product: Matmul, warps: int, count: int, number: int
 ) -> None:
     """The simulator reports a race where any fence, barrier or wait of the loop is left out."""
     module = lowered(product.module(), num_warps=warps)
@@ -359,17 +359,17 @@ def ordered(module: Module) -> list[str]:
         b for b in function.blocks.values() if any(x.mnemonic == "gpu.wgmma" for x in b.ops)
     )
     kept = {*ORDERING, "gpu.wgmma", "gpu.async_copy", "gpu.local_store"}
-    found = [op.mnemonic.removeprefix("gpu.") for op in block.ops if op.mnemonic in kept]
-    return [x for i, x in enumerate(found) if x != "async_copy" or found[i - 1] != x]
+    mnemonics = [op.mnemonic.removeprefix("gpu.") for op in block.ops if op.mnemonic in kept]
+    return [x for i, x in enumerate(mnemonics) if x != "async_copy" or mnemonics[i - 1] != x]
 
 
 @pytest.mark.parametrize("stages", [2, 3])
-def test_stages_are_fenced_while_a_product_runs(stages: int) -> None:
-    """With two stages the copies have only begun when the product does."""
+def test_stages_are_fenced_while_a_dot_runs(stages: int) -> None:
+    """With two stages the copies have only begun when the matmul does."""
     first = ["async_wait", "async_fence"]
     product = ["wgmma", *(first if stages == 3 else []), "async_copy", "wgmma_wait"]
-    found = ordered(Product(F16, (64, 64, 32), scaled=True, stages=stages).module())
-    assert found == [*(first if stages == 2 else []), "barrier", *product]
+    result = ordered(Matmul(F16, (64, 64, 32), scaled=True, stages=stages).module())
+    assert result == [*(first if stages == 2 else []), "barrier", *product]
 
 
 @pytest.mark.parametrize(
@@ -384,7 +384,7 @@ def test_one_barrier_frees_a_stage_and_hands_over_the_next(
     block: tuple[int, int, int], stages: int, depth: int, one_barrier: bool
 ) -> None:
     """Where the copies take long, or another stage leaves as many blocks resident."""
-    module = Product(F16, block, stages=stages).module()
+    module = Matmul(F16, block, stages=stages).module()
     first = ["async_wait", "async_fence", "barrier"]
     if one_barrier:
         assert ordered(module) == ["wgmma", "wgmma_wait", *first, "async_copy"]
@@ -395,20 +395,20 @@ def test_one_barrier_frees_a_stage_and_hands_over_the_next(
 
 
 @pytest.mark.parametrize("stages", [2, 3])
-def test_all_sums_of_a_loop_stay_in_flight(stages: int) -> None:
+def test_all_accumulators_of_a_loop_stay_in_flight(stages: int) -> None:
     """Those of the iteration before are waited for. Without that the simulator reports a race."""
     begin, waits = ["async_wait", "async_fence", "barrier"], ["wgmma_wait"] * 2
     assert ordered(gated(stages)) == [*begin, *["wgmma"] * 2, *waits, "barrier", "async_copy"]
     random = np.random.default_rng(stages)
     shapes = (68, 104), (104, 40), (104, 40)
-    given = [random.integers(-4, 5, shape).astype(np.float16) for shape in shapes]
-    found = [np.zeros((68, 40), np.float32) for _ in range(2)]
+    inputs = [random.integers(-4, 5, shape).astype(np.float16) for shape in shapes]
+    out = [np.zeros((68, 40), np.float32) for _ in range(2)]
     extents = (68, 40, 104)
-    tileir.interpret(gated(stages), "gated", (2, 1), [*given, found[0], *extents])
+    tileir.interpret(gated(stages), "gated", (2, 1), [*inputs, out[0], *extents])
     SimtExecutor().launch(
-        gated(stages), "gated", (2, 1), [*given, found[1], *extents], num_warps=4, **PLAIN
+        gated(stages), "gated", (2, 1), [*inputs, out[1], *extents], num_warps=4, **PLAIN
     )
-    np.testing.assert_array_equal(*found)
+    np.testing.assert_array_equal(*out)
 
     module = lowered(gated(stages), num_warps=4)
     function = module.functions["gated"]
@@ -421,44 +421,42 @@ def test_all_sums_of_a_loop_stay_in_flight(stages: int) -> None:
         blocks[label] = attrs.evolve(block, ops=tuple(ops))
     weaker = module.with_functions({**module.functions, "gated": function.with_blocks(blocks)})
     with pytest.raises(RaceError):
-        SimtExecutor().launch(
-            weaker, "gated", (2, 1), [*given, found[1], *extents], target="sm_90a"
-        )
+        SimtExecutor().launch(weaker, "gated", (2, 1), [*inputs, out[1], *extents], target="sm_90a")
 
 
 def test_the_fence_of_stored_operands_is_that_of_the_stages() -> None:
-    found = ordered(Product(F16, (64, 32, 32), through=(None, I8), stages=3).module())
+    result = ordered(Matmul(F16, (64, 32, 32), through=(None, I8), stages=3).module())
     waits = ["async_wait", "barrier", "local_store", "async_fence", "barrier"]
-    assert found == [*waits, "wgmma", "async_copy", "wgmma_wait"]
+    assert result == [*waits, "wgmma", "async_copy", "wgmma_wait"]
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("warps", "rows"), [(4, 64), (8, 128)])
 @pytest.mark.parametrize("causal", [False, True])
 def test_attention(warps: int, rows: int, causal: bool) -> None:
-    """Chained products: queries are stored once, weights are operand A in registers."""
+    """Chained matmuls: queries are stored once, weights are operand A in registers."""
     make = runpy.run_path(str(EXAMPLES / "flash_attention.py"))["flash_attention"]
     module = make(rows, 32, 32, causal=causal)
     ops = names(lowered(module, "pipelined", num_warps=warps))
     assert ops.count("gpu.wgmma") == 2 and "dot" not in ops
     random = np.random.default_rng(0)
-    given = [random.normal(size=(2, 150, 32)).astype(np.float16) for _ in range(3)]
-    found: list[Any] = []
+    inputs = [random.normal(size=(2, 150, 32)).astype(np.float16) for _ in range(3)]
+    outputs: list[Any] = []
     for launch, options in (
         (tileir.interpret, {}), (SimtExecutor().launch, {"num_warps": warps, **PLAIN}),
     ):  # fmt: skip
         out = np.zeros((2, 150, 32), np.float16)
-        launch(module, "attention", (-(-150 // rows), 2), [*given, out, 150, 0.2], **options)
-        found.append(out.astype(np.float32))
-    np.testing.assert_allclose(found[1], found[0], rtol=2e-3, atol=2e-3)
+        launch(module, "attention", (-(-150 // rows), 2), [*inputs, out, 150, 0.2], **options)
+        outputs.append(out.astype(np.float32))
+    np.testing.assert_allclose(outputs[1], outputs[0], rtol=2e-3, atol=2e-3)
 
 
 def gradients() -> Module:
     """Of keys, and by atomics of all queries, for loss = the sum of all squares / 2."""
     b = Builder()
     data = {name: arg(pointer(F16), aligned=16, readonly=True) for name in "qk"}
-    sums = {name: arg(pointer(F32), aligned=16) for name in ("dq", "dk")}
-    with b.kernel("gradients", **data, **sums, n=I32) as (q, k, dq, dk, n):
+    outputs = {name: arg(pointer(F32), aligned=16) for name in ("dq", "dk")}
+    with b.kernel("gradients", **data, **outputs, n=I32) as (q, k, dq, dk, n):
         at = b.arange(64)[:, None] * 32 + b.arange(32)[None, :]
         keys, total = (k + at).load(), b.var(b.full((64, 32), 0.0, F32))
         with b.for_(0, n, 64, stages=2, independent_loads=True) as i:
@@ -483,15 +481,15 @@ def test_a_fixed_b_is_stored_before_the_loop() -> None:
     assert inside.count("gpu.wgmma") == 3 and "dot" not in inside
     assert "gpu.local_store" not in inside and names(lowered_module).count("gpu.local_store") == 1
     random = np.random.default_rng(2)
-    given = [random.integers(-4, 5, (rows, 32)).astype(np.float16) for rows in (192, 64)]
-    found: list[Any] = []
+    inputs = [random.integers(-4, 5, (rows, 32)).astype(np.float16) for rows in (192, 64)]
+    runs: list[Any] = []
     for launch, options in (
         (tileir.interpret, {}), (SimtExecutor().launch, {"num_warps": 4, **PLAIN}),
     ):  # fmt: skip
-        results = [np.zeros(x.shape, np.float32) for x in given]
-        launch(module, "gradients", 1, [*given, *results, 192], **options)
-        found.append(results)
-    for one, other in zip(*found, strict=True):
+        results = [np.zeros(x.shape, np.float32) for x in inputs]
+        launch(module, "gradients", 1, [*inputs, *results, 192], **options)
+        runs.append(results)
+    for one, other in zip(*runs, strict=True):
         np.testing.assert_array_equal(other, one)
 
 
@@ -510,31 +508,31 @@ def test_pages_that_a_table_names_are_copied_ahead(rows: int, chip: str, stages:
     query = random.normal(size=(rows, 32)).astype(np.float16)
     keys, values = (random.normal(size=(20, 8, 32)).astype(np.float16) for _ in range(2))
     table = random.permutation(20)[: length // 8].astype(np.int32)
-    found: list[Any] = []
+    outputs: list[Any] = []
     for launch, options in (
         (tileir.interpret, {}), (SimtExecutor().launch, {**PLAIN, "target": chip, "num_warps": 4}),
     ):  # fmt: skip
         out = np.zeros((rows, 32), np.float32)
         launch(module, "pages", 1, [query, keys, values, table, out, length], **options)
-        found.append(out)
-    np.testing.assert_allclose(found[1], found[0], rtol=2e-3, atol=2e-3)
+        outputs.append(out)
+    np.testing.assert_allclose(outputs[1], outputs[0], rtol=2e-3, atol=2e-3)
 
 
 def test_a_transposition_that_moves_nothing_is_none() -> None:
     """`trans` with the order [0, 1] was taken for one with [1, 0]."""
     text = (EXAMPLES.parent / "tests/corpus/found/transposed_by_nothing.tir").read_text()
     module, random = parse(text), np.random.default_rng(0)
-    given = [random.integers(-4, 5, (16, 16)).astype(np.float16) for _ in range(2)]
+    inputs = [random.integers(-4, 5, (16, 16)).astype(np.float16) for _ in range(2)]
     out = np.zeros((16, 16), np.float32)
-    SimtExecutor().launch(module, "matmul", 1, [*given, out, 2])
-    wanted = 2 * (given[0].astype(np.float32) @ given[1].astype(np.float32))
-    np.testing.assert_array_equal(out, wanted)
+    SimtExecutor().launch(module, "matmul", 1, [*inputs, out, 2])
+    expected = 2 * (inputs[0].astype(np.float32) @ inputs[1].astype(np.float32))
+    np.testing.assert_array_equal(out, expected)
 
 
 def test_an_operand_of_the_shape_of_the_result_keeps_the_layout_of_its_loads() -> None:
     """A tile that is added to the result is loaded by the rows of each warp. An operand is not,
     though it has the same shape: it goes to shared memory."""
-    module = Product(F16, (64, 64, 64), through=(None, I8), stages=1).module()
+    module = Matmul(F16, (64, 64, 64), through=(None, I8), stages=1).module()
     (function,) = lowered(module, "layouts", num_warps=4).functions.values()
     (kind,) = (op.results[0].type for op in function.ops if _loads(op, I8))
     assert kind.layout.warp != ((16, 0), (32, 0))

@@ -1,4 +1,4 @@
-"""Scaled products as plain ones, for every way of packing factors: what they mean stays."""
+"""Scaled matmuls as plain ones, for every way of packing operands: what they mean stays."""
 
 import attrs
 import numpy as np
@@ -36,7 +36,7 @@ def loaded(name, kind, shape):
 
 
 def program(batch, lhs_packed, rhs_packed):
-    """A product of e2m1 in bytes, two of them along K or along M and N."""
+    """A matmul of e2m1 in bytes, two of them along K or along M and N."""
     m, n, k = 16, 8, 64
     shapes = {
         "a": (*batch, m, k // 2) if lhs_packed else (*batch, m // 2, k),
@@ -48,25 +48,25 @@ def program(batch, lhs_packed, rhs_packed):
     words = {"lp": str(lhs_packed).lower(), "rp": str(rhs_packed).lower()}
     text = TEXT.format(**parts, ct=kind, lhs="e2m1", rhs="e2m1", **words)
     random = np.random.default_rng(m)
-    given = [random.integers(-128, 128, shapes[x]).astype(np.int8) for x in "ab"]
-    sums = random.integers(-9, 9, shapes["c"]).astype(np.float32)
+    inputs = [random.integers(-128, 128, shapes[x]).astype(np.int8) for x in "ab"]
+    accumulator = random.integers(-9, 9, shapes["c"]).astype(np.float32)
     scales = [random.integers(124, 128, shapes[x]).astype(np.uint8).view(np.int8) for x in "st"]
-    return textual.parse(text), [*given, sums, *scales]
+    return textual.parse(text), [*inputs, accumulator, *scales]
 
 
 @pytest.mark.parametrize("batch", [(), (2,)], ids=str)
 @pytest.mark.parametrize("lhs_packed", [True, False])
 @pytest.mark.parametrize("rhs_packed", [True, False])
-def test_factors_in_bytes(batch, lhs_packed, rhs_packed):
+def test_operands_in_bytes(batch, lhs_packed, rhs_packed):
     module, arguments = program(batch, lhs_packed, rhs_packed)
     function = expand_scaled(module.functions["k"])
     assert all(op.mnemonic != "dot_scaled" for op in function.ops)
     plain = attrs.evolve(module, functions={"k": function})
-    found = [[a.copy() for a in arguments] for _ in range(2)]
-    tileir.interpret(module, None, 1, found[0])
-    tileir.interpret(plain, None, 1, found[1])
-    np.testing.assert_array_equal(found[1][2], found[0][2])
-    assert np.abs(found[0][2]).max() > 50
+    actual = [[a.copy() for a in arguments] for _ in range(2)]
+    tileir.interpret(module, None, 1, actual[0])
+    tileir.interpret(plain, None, 1, actual[1])
+    np.testing.assert_array_equal(actual[1][2], actual[0][2])
+    assert np.abs(actual[0][2]).max() > 50
 
 
 RANK_1 = """tir 1.0
@@ -83,8 +83,8 @@ entry:
 
 def test_a_descriptor_of_one_dimension():
     x, module = np.arange(10, dtype=np.float32), textual.parse(RANK_1)
-    found = [[x, np.full(20, -1, np.float32)] for _ in range(2)]
-    tileir.interpret(module, None, 1, found[0])
-    SimtExecutor().launch(module, None, 1, found[1], num_warps=1)
-    np.testing.assert_array_equal(found[1][1], found[0][1])
-    assert found[0][1].tolist() == [-1] * 6 + [3, 4, 5, 6, 7, 8, 9] + [0] * 7
+    out = [[x, np.full(20, -1, np.float32)] for _ in range(2)]
+    tileir.interpret(module, None, 1, out[0])
+    SimtExecutor().launch(module, None, 1, out[1], num_warps=1)
+    np.testing.assert_array_equal(out[1][1], out[0][1])
+    assert out[0][1].tolist() == [-1] * 6 + [3, 4, 5, 6, 7, 8, 9] + [0] * 7

@@ -1,4 +1,4 @@
-"""Kernels whose products, arguments and questions to Python are unusual, as native code."""
+"""Kernels whose matmuls, arguments and questions to Python are unusual, as native code."""
 
 import numpy as np
 import pytest
@@ -17,8 +17,8 @@ def both(module, *arguments):
     copies = [a.copy() if isinstance(a, np.ndarray) else a for a in arguments]
     tileir.interpret(module, None, 1, list(arguments))
     CpuExecutor().launch(module, None, 1, copies)
-    for wanted, found in zip(arguments, copies, strict=True):
-        np.testing.assert_array_equal(found, wanted)
+    for expected, actual in zip(arguments, copies, strict=True):
+        np.testing.assert_array_equal(actual, expected)
     return copies
 
 
@@ -36,22 +36,22 @@ def cells(b, shape):
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("batch", [(), (3,)])
 @pytest.mark.parametrize(
-    ("factor", "total", "precision"),
+    ("operand", "total", "precision"),
     [(F32, F32, "ieee"), (F32, F32, "tf32"), (F16, F16, None), (F16, F32, None), (F64, F64, None),
      (I8, I32, None)],
 )  # fmt: skip
-def test_products(batch, factor, total, precision):
+def test_matmuls(batch, operand, total, precision):
     """Sums of whole numbers, which no order of additions changes; 4097 has more bits than TF32."""
     m, n, k = 5, 9, 7
     b = Builder()
     shapes = (*batch, m, k), (*batch, k, n), (*batch, m, n)
-    with b.kernel("k", a=pointer(factor), b=pointer(factor), c=pointer(total)) as (x, y, z):
+    with b.kernel("k", a=pointer(operand), b=pointer(operand), c=pointer(total)) as (x, y, z):
         left, right, to = (p + cells(b, s) for p, s in zip((x, y, z), shapes, strict=True))
         words = {} if precision is None else {"precision": precision}
         to.store(left.load().dot(right.load(), to.load(), **words))
     random = np.random.default_rng(m)
     a, c, d = (random.integers(-4, 5, s).astype(DTYPES[e])
-               for s, e in zip(shapes, (factor, factor, total), strict=True))  # fmt: skip
+               for s, e in zip(shapes, (operand, operand, total), strict=True))  # fmt: skip
     if precision is not None:
         a[..., 0, 0], d[..., 0, 0] = 4097, 4097
     both(b.module(), a, c, d)
@@ -63,8 +63,8 @@ def test_arguments_of_one_bit():
         tens = b.where(second, b.constant(I32, 10), 20)
         x.store(b.where(first, tens + 1, tens + 2))
     for first, second in ((True, False), (False, True)):
-        (found, *_) = both(b.module(), np.zeros(1, np.int32), first, second)
-        assert found[0] == (21 if first else 12)
+        (out, *_) = both(b.module(), np.zeros(1, np.int32), first, second)
+        assert out[0] == (21 if first else 12)
 
 
 def test_a_combiner_with_branches_of_two_results():
@@ -94,8 +94,8 @@ entry:
 """
     )
     x = np.random.default_rng(1).permutation(64).astype(np.int32)
-    _, found = both(module, x, np.zeros(2, np.int32))
-    assert found.tolist() == [0, int(np.argmin(x))]
+    _, out = both(module, x, np.zeros(2, np.int32))
+    assert out.tolist() == [0, int(np.argmin(x))]
 
 
 def test_nanoseconds(monkeypatch):
@@ -112,9 +112,9 @@ entry:
     monkeypatch.setattr(
         "tileir.backend.cpu.host_callbacks.time.time_ns", lambda: 1_234_567_890_123_456_789
     )
-    found = [np.zeros(1, np.int64)]
-    CpuExecutor().launch(module, None, 1, found)
-    assert found[0][0] == 1_234_567_890_123_456_789
+    out = [np.zeros(1, np.int64)]
+    CpuExecutor().launch(module, None, 1, out)
+    assert out[0][0] == 1_234_567_890_123_456_789
 
 
 def test_the_code_as_optimised_is_for_all_to_read():
