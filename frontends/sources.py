@@ -13,6 +13,7 @@ from tileir import Location
 from tileir.errors import BuildError, Diagnostic, TileirError
 from tileir.frontends.extras import lark
 from tileir.frontends.numerals import TOO_LONG, long_number
+from tileir.process import collector_paused
 
 
 class CompilationError(BuildError):
@@ -110,6 +111,7 @@ def _combine(operands: list[Any], operators: list[Any]) -> None:
     operands.append(tree)
 
 
+@collector_paused()
 def parse(source: Source, by: lark.Lark) -> Any:
     """The tree of a program. Raises CompilationError at what does not belong."""
     number = long_number(source.text)
