@@ -23,6 +23,7 @@ from tileir.backend.runtime.cache import Cache
 from tileir.backend.runtime.disk_store import DiskStore
 from tileir.errors import TileirError
 from tileir.executor import executor
+from tileir.frontends import decoupled, tensor_comprehensions, tile, triton_c
 from tileir.frontends.triton_backend.cpu.programs import CpuProgram
 from tileir.limits import ABOUT, limits
 from tileir.process import default_isolation
@@ -108,7 +109,7 @@ EXCESSES = {
 
 
 def test_every_limit_has_a_program() -> None:
-    assert {*EXCESSES, "evaluations", "seconds"} == set(ABOUT)
+    assert {*EXCESSES, "evaluations", "seconds", "source_characters"} == set(ABOUT)
 
 
 @contextmanager
@@ -387,3 +388,30 @@ def test_evaluations_of_triton_python(channel: str) -> None:
                 act(x, n)
             assert (caught.value.code, caught.value.line) == ("TIR1601", line)
             assert ABOUT["evaluations"].remedy in str(caught.value)
+
+
+SOURCES: dict[str, tuple[Callable[..., Any], str]] = {
+    "Triton-C": (triton_c.parse, "kernel void k(int* x) {\n  *x = 1;\n}\n"),
+    "Tile": (tile.parse, "function (A[N]) -> (O) {\n  O = A; }\n"),
+    "Tensor Comprehensions": (
+        tensor_comprehensions.parse,
+        "def f(float(M) A) -> (C) {\n  C(m) = A(m) }\n",
+    ),
+    "Decoupled Triton": (
+        decoupled.parse,
+        "Func f; In A; Var x;\nf[x] = A[x]; f.block(x:2); f.compile();\n",
+    ),
+}
+
+
+@pytest.mark.parametrize("language", SOURCES)
+def test_source_characters(language: str) -> None:
+    """The error is at the first character past the limit."""
+    read, text = SOURCES[language]
+    with limits(source_characters=len(text)):
+        assert read(text, "k")
+    first = text.index("\n") + 1
+    with limits(source_characters=first + 3), pytest.raises(TileirError) as caught:
+        read(text, "k")
+    assert (caught.value.code, str(caught.value.location)) == ("TIR1601", "k:2:4")
+    assert ABOUT["source_characters"].remedy in str(caught.value)
