@@ -171,14 +171,15 @@ def _check_member(func: Func, fusion: Fusion) -> None:
 
 def _check_sizes(own: Group) -> None:
     root, schedule = own.root, own.root.schedule
-    reduced = {r.label for r in reductions(root)}
+    dimensions = {*root.labels, *(r.label for r in reductions(root))}
     for label in schedule.blocks:
         place = schedule.place(f"block {label}")
-        if label not in root.labels and label not in reduced:
+        if label not in dimensions:
             raise error_at(f"{label} is not a dimension of {root.name}", place, "TIR1204")
+    dimensions = set(own.labels)
     for label, size in schedule.tensors.items():
         place = schedule.place(f"tensorize {label}")
-        if label not in own.labels:
+        if label not in dimensions:
             raise error_at(f"{label} is not a dimension of {root.name}", place, "TIR1204")
         block = schedule.blocks.get(label, size)
         if size > block:
@@ -215,7 +216,8 @@ def _check_map(definitions: Definitions, own: Group) -> None:
             if level.inner in definitions.symbols or level.inner in placed | pending:
                 raise error_at(f"map: {level.inner} is taken", place, "TIR1204")
             pending.add(level.inner)
-    missing = [n for n in schedule.blocks if n in own.root.labels and n not in placed]
+    labels = set(own.root.labels)
+    missing = [n for n in schedule.blocks if n in labels and n not in placed]
     if pending or missing:
         names = ", ".join([*missing, *sorted(pending)])
         raise error_at(f"map has no level for {names}", place, "TIR1204")

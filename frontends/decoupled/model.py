@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 
@@ -167,9 +168,10 @@ def _funcs(
 
 def _define(symbols: Mapping[str, Symbol], statement: Definition) -> Func:
     _expect(symbols, statement.name, ("Func",), statement.place)
+    times = Counter(statement.labels)
     for label in statement.labels:
         _expect(symbols, label, ("Var", "RVar"), statement.place)
-        if statement.labels.count(label) > 1:
+        if times[label] > 1:
             message = f"{label} is two dimensions of {statement.name}"
             raise error_at(message, statement.place, "TIR1203")
     value = _resolve(symbols, statement.value)

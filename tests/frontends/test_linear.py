@@ -9,6 +9,7 @@ import pytest
 
 from tests.counting import grows_linearly
 from tileir.frontends import decoupled, tensor_comprehensions, tile, triton_c, ttir
+from tileir.frontends.decoupled.fusion import Group
 
 
 def lines(text: str, n: int) -> str:
@@ -105,3 +106,23 @@ TEXTS: dict[str, tuple[Callable[[str], Any], Callable[[int], str]]] = {
 def test_reading_is_linear(name: str) -> None:
     read, text = TEXTS[name]
     assert grows_linearly(lambda n: read(text(n)), 24)
+
+
+def test_the_dimensions_of_a_kernel_are_gathered_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Copies of tuples are no calls: what makes them is counted."""
+    made: list[int] = []
+    labels = Group.labels.fget
+    assert labels is not None
+    monkeypatch.setattr(Group, "labels", property(lambda own: made.append(1) or labels(own)))
+
+    def count(n: int) -> int:
+        made.clear()
+        names = [f"x{i}" for i in range(n)]
+        sizes = ", ".join(f"{name}:0" for name in names)
+        listed = ", ".join(names)
+        decoupled.parse(
+            f"Func f; Var {listed}; f[{listed}] = 1; f.tensorize({sizes}); f.compile();"
+        )
+        return len(made)
+
+    assert count(32) == count(8)
