@@ -118,16 +118,15 @@ def _to_ptx(
     """LLVM IR and PTX of `variant`, and whether the order is not that of the program."""
     libraries = llvm_libraries(options.libraries)
     part = emit_kernel(attrs.evolve(unit, variant=variant), machine, 0)
-    text, scheduled = join_kernels([part]), variant is CodeVariant.SCHEDULED
-    strength_reduced = variant is not CodeVariant.UNREDUCED
+    text = join_kernels([part])
     if not isolate:
-        ptx = to_ptx(text, machine, options.opt_level, libraries, scheduled, strength_reduced)
+        ptx = to_ptx(text, machine, options.opt_level, libraries, variant)
         return text, ptx, part.reordered
     from tileir.backend.isolation import MachineTarget, Task, run
 
     task = Task(unit.kernel, "code generation", unit.module.functions[unit.kernel].location)
     arguments = text, MachineTarget.of(machine), options.opt_level, libraries
-    ptx = run(task, to_ptx, *arguments, scheduled, strength_reduced)
+    ptx = run(task, to_ptx, *arguments, variant)
     return text, ptx, part.reordered
 
 

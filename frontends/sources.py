@@ -13,6 +13,8 @@ from tileir import Location
 from tileir.errors import BuildError, Diagnostic, TileirError
 from tileir.frontends.extras import lark
 from tileir.frontends.numerals import TOO_LONG, long_number
+from tileir.limits import current, limit_diagnostic
+from tileir.process import collector_paused
 
 
 class CompilationError(BuildError):
@@ -110,12 +112,23 @@ def _combine(operands: list[Any], operators: list[Any]) -> None:
     operands.append(tree)
 
 
+def check_text(text: str, file: str, syntax: str, kind: type[TileirError]) -> None:
+    """Raises `kind` for a text with more characters than the limit (TIR1601), and for a number with
+    too many digits (the code `syntax`)."""
+    most = current().source_characters
+    if len(text) > most:
+        place = Location(file, text.count("\n", 0, most) + 1, most - text.rfind("\n", 0, most))
+        what = f"the program has {len(text):,} characters"
+        raise kind(limit_diagnostic("source_characters", what, place))
+    number = long_number(text)
+    if number is not None:
+        raise kind(Diagnostic(syntax, TOO_LONG, Location(file, *number)))
+
+
+@collector_paused()
 def parse(source: Source, by: lark.Lark) -> Any:
     """The tree of a program. Raises CompilationError at what does not belong."""
-    number = long_number(source.text)
-    if number is not None:
-        place = Location(source.file, *number)
-        raise CompilationError(Diagnostic(source.syntax, TOO_LONG, place))
+    check_text(source.text, source.file, source.syntax, CompilationError)
     try:
         return by.parse(source.text)
     except lark.UnexpectedToken as error:

@@ -104,7 +104,8 @@ class FastReader:
         self.file, self.layouts = file, layouts
         self._forms: dict[str, _OpForm | None] = {}
         self._shapes: dict[tuple[str, str | None], _LineShape | None] = {}
-        self._names: dict[tuple[FieldKind, str], str | Successor | None] = {}
+        self._labels: dict[str, Successor | None] = {}
+        self._symbols: dict[str, str | None] = {}
         self._attributes: dict[tuple[type[Op], str], dict[str, Any] | None] = {}
         self._types: dict[str | None, tuple[Type, ...] | None] = {None: ()}
         self._literals: dict[tuple[Type, str], Operand | None] = {}
@@ -337,16 +338,15 @@ class FastReader:
 
     def _name(self, text: str, kind: FieldKind) -> str | Successor | None:
         """The symbol, or the edge to the label, that `text` spells; None where it spells none."""
-        try:
-            return self._names[kind, text]
-        except KeyError:
-            name: str | Successor | None = None
-            if kind is FieldKind.SUCCESSOR:
-                name = Successor(text) if re.fullmatch(_LABEL, text) else None
-            elif re.fullmatch(SYMBOL, text, re.ASCII):
-                name = text[1:].strip('"')
-            self._names[kind, text] = name
-            return name
+        if kind is FieldKind.SUCCESSOR:
+            if text not in self._labels:
+                self._labels[text] = Successor(text) if re.fullmatch(_LABEL, text) else None
+            return self._labels[text]
+        if text not in self._symbols:
+            self._symbols[text] = (
+                text[1:].strip('"') if re.fullmatch(SYMBOL, text, re.ASCII) else None
+            )
+        return self._symbols[text]
 
     # Attributes, shapes ---------------------------------------------------------------------------
 
@@ -410,6 +410,8 @@ def _literal_types(
 def _constructor_arguments(
     shape: _LineShape, by_field: dict[str, Any], items: list[Any]
 ) -> list[Any]:
+    if not items and len(by_field) == len(shape.form.fields):
+        return list(by_field.values())  # in the order of the fields
     arguments: list[Any] = []
     at = 0
     for field in shape.form.fields:

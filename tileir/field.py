@@ -218,6 +218,8 @@ def expected_attribute(field: Field, value: Any) -> str | None:
         return None
     if kind.enum is not None:
         fits = isinstance(value, kind.enum) or (kind.form == "combiner" and isinstance(value, str))
+        if fits:
+            return None
         words = ", ".join(str(m.value) for m in kind.enum)
         expected = f"one of {words}" + (" or @function" if kind.form == "combiner" else "")
     else:

@@ -35,6 +35,7 @@ class Limits:
     operations: int = 1 << 16
     loop_depth: int = 64
     evaluations: int = 1 << 18
+    source_characters: int = 1 << 20
     register_percent: int = 140
     parameter_bytes: int = 0
     constant_bytes: int = 0
@@ -91,6 +92,10 @@ ABOUT: Mapping[str, About] = {
         "statements, expressions and items of joined tuples of a Triton kernel, counted each time "
         "that they are unrolled or inlined", "the frontend of Triton's Python",
         "use `tl.range` for `tl.static_range`",
+    ),
+    "source_characters": About(
+        "characters of a program in Triton-C, Decoupled Triton, Tile or Tensor Comprehensions",
+        "the frontends that parse by a grammar", "split the program",
     ),
     "register_percent": About(
         "registers that the tiles of one operation need, in percent of the registers of a thread",

@@ -49,6 +49,25 @@ _FIXED = """
 | quantity | limit | beyond the limit |
 | --- | --- | --- |"""
 
+_READING = """
+## Time to read a text
+
+The time to read a text is proportional to its length. The times are seconds of one core for
+1,048,576 characters, for a usual text and for the densest texts:
+
+| text | usual | slowest | what takes the time |
+| --- | --- | --- | --- |
+| `.tir`, from the text to the verified module | 0.5 | 1.4 | an op or block for each short line |
+| TTIR, from the text to the verified module | 0.6 | 3.5 | regions: a loop becomes three blocks |
+| Triton's Python, from the function to the verified module | 9 | 10 | an expression is evaluated |
+| Decoupled Triton, Tile, Tensor Comprehensions | 5 | 11 | tokens and trees of the parser |
+| Triton-C | 8 | 20 | the same, after the preprocessor |
+
+A program in the languages of the last two rows has at most `source_characters` characters, which
+bounds the time. `evaluations` bounds how often parts of a kernel in Triton's Python are
+unrolled and inlined.
+"""
+
 _ISOLATION = """
 ## Isolated compilation
 
@@ -99,7 +118,7 @@ def page() -> str:
     ]  # fmt: skip
     lines.append(_FIXED)
     lines += [_row(*row) for row in _fixed_limits()]
-    return "\n".join((*lines, _ISOLATION))
+    return "\n".join((*lines, _READING + _ISOLATION))
 
 
 def _fixed_limits() -> tuple[tuple[str, str, str], ...]:

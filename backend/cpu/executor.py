@@ -15,8 +15,9 @@ from tileir.backend.array_spans import ArraySpan
 from tileir.backend.cpu.compile import COMPILING, CpuKernel, compile as compile_kernel
 from tileir.backend.cpu.spin_waits import may_spin_wait
 from tileir.backend.launch_arguments import by_position, expand_descriptors, extents_of
-from tileir.errors import TileirError
+from tileir.errors import InfeasibleError, TileirError
 from tileir.ir import Module
+from tileir.limits import current
 from tileir.measuring import Candidate
 
 
@@ -28,11 +29,14 @@ class CpuExecutor:
 
     def takes(self, module: Module, kernel: str | None) -> bool:
         """Whether the kernel can run here: llvmlite is there, this CPU has code for all of its
-        ops, and none of its instances may wait for another."""
+        ops, and none of its instances may wait for another. True where it exceeds a limit: a launch
+        raises the error."""
         if importlib.util.find_spec("llvmlite") is None or may_spin_wait(module):
             return False
         try:
             return bool(_compile_cached(module, kernel).code)
+        except InfeasibleError:
+            return True
         except TileirError:
             return False
 
@@ -84,8 +88,8 @@ class CpuExecutor:
 
 
 def _compile_cached(module: Module, kernel: str | None, **options: Any) -> CpuKernel:
-    """`compile` of `tileir.backend.cpu`, once for a module and options."""
-    kernels, key = _kernels(module), (kernel, *sorted(options.items()))
+    """`compile` of `tileir.backend.cpu`, once for a module, the limits and options."""
+    kernels, key = _kernels(module), (kernel, current(), *sorted(options.items()))
     if key not in kernels:
         with COMPILING:
             if key not in kernels:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from typing import Any, TypeAlias
 
+from tileir.backend.options import CodeVariant
 from tileir.backend.target import Target
 from tileir.errors import CompileError, Diagnostic
 from tileir.process import LockLevel, hold_at_fork, keep_freed_memory
@@ -48,16 +49,17 @@ _options: dict[str, bool] = {}
 
 def to_ptx(
     text: str, target: Target, opt_level: int = 3, libraries: tuple[str, ...] = (),
-    scheduled: bool = False, strength_reduced: bool = True,
+    variant: CodeVariant = CodeVariant.DEPTH_FIRST,
 ) -> str:  # fmt: skip
-    """PTX of the module `text` and of what it calls in `libraries`, texts of LLVM IR, with
-    instructions in the order of LLVM's machine scheduler if `scheduled`, and with loops as LLVM's
-    strength reduction leaves them if `strength_reduced`.
+    """PTX of the module `text` and of what it calls in `libraries`, texts of LLVM IR, by the code
+    generator with the settings of `variant`.
 
     Raises `CompileError` (TIR0703) when LLVM does not accept the text, which is a defect of the
     lowering rules and names LLVM's complaint; TIR0719 when it does not accept a library.
     """
     module, machine = _optimized_module(text, target, opt_level, libraries)
+    scheduled = variant is CodeVariant.SCHEDULED
+    strength_reduced = variant is not CodeVariant.UNREDUCED
     with code_generator(llvm_binding(), scheduled, strength_reduced, schedules=False):
         ptx = machine.emit_assembly(module)
     return _with_ptxas_entries(with_wide_multiply_adds(negations_kept(ptx)))

@@ -412,8 +412,13 @@ def _expand_by_threads(pipeline: _Pipeline, options: _Options) -> Function:
 
         registers = _registers_of_residents(pipeline, shared, num_warps, machine)
         fixed = fixed_operands(function, loop, num_warps, registers=registers)
-        if registers is not None and not _are_as_many(pipeline, fixed, shared, num_warps):
-            fixed = fixed_operands(function, loop, num_warps)
+        if registers is not None:
+            stored = sum(place.bytes for place in fixed.values())
+            with_fixed, without = (
+                _resident_blocks(pipeline, size, shared, num_warps) for size in (stored, 0)
+            )
+            if with_fixed < without:
+                fixed = fixed_operands(function, loop, num_warps)
     other_bytes = sum(place.bytes for place in fixed.values())
     refilled = _refilled_stages(pipeline, other_bytes, shared, num_warps)
     _check_bytes(pipeline, refilled or count)
@@ -493,16 +498,11 @@ def _resident(pipeline: _Pipeline, stages: int, other_bytes: int, shared: int) -
     return 2 * shared // (other_bytes + stages * each + _RESERVED)
 
 
-def _are_as_many(
-    pipeline: _Pipeline, fixed: Mapping[Value, SharedTile], shared: int, num_warps: int
-) -> bool:
-    """Whether as many blocks are resident with `fixed` operands in shared memory as without."""
-
-    def resident(other_bytes: int) -> int:
-        stages = _refilled_stages(pipeline, other_bytes, shared, num_warps) or pipeline.count
-        return _resident(pipeline, stages, other_bytes, shared)
-
-    return resident(sum(place.bytes for place in fixed.values())) >= resident(0)
+def _resident_blocks(pipeline: _Pipeline, other_bytes: int, shared: int, num_warps: int) -> int:
+    """The blocks that are resident with the stages of the loop, refilled if it refills them, and
+    `other_bytes`."""
+    stages = _refilled_stages(pipeline, other_bytes, shared, num_warps) or pipeline.count
+    return _resident(pipeline, stages, other_bytes, shared)
 
 
 def _registers_of_residents(
@@ -510,10 +510,9 @@ def _registers_of_residents(
 ) -> int | None:
     """The most registers of a thread with which as many blocks are resident as hold the stages that
     a loop refills; None where it refills none, or a thread may have all registers."""
-    stages = None if machine is None else _refilled_stages(pipeline, 0, shared, num_warps)
-    if machine is None or stages is None:
+    if machine is None or _refilled_stages(pipeline, 0, shared, num_warps) is None:
         return None
-    threads = num_warps * machine.lanes * _resident(pipeline, stages, 0, shared)
+    threads = num_warps * machine.lanes * _resident_blocks(pipeline, 0, shared, num_warps)
     most = machine.registers_per_processor // threads // REGISTER_GRAIN * REGISTER_GRAIN
     return most if most < machine.max_registers else None
 

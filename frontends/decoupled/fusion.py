@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import cache, cached_property, partial
 
 import attrs
 
 from tileir import Location
 from tileir.frontends.decoupled.errors import error_at
-from tileir.frontends.decoupled.model import Definitions, Func, topological_order
+from tileir.frontends.decoupled.model import Definitions, Func
 from tileir.frontends.decoupled.nodes import Reduction, accesses, walk
 from tileir.frontends.decoupled.schedule import Fusion
 
 
-@attrs.frozen
+@attrs.frozen(slots=False)
 class Group:
     """The Funcs of one kernel: `root`, whose tensor it writes, and the `members` fused into it, in
     dependence order.
@@ -30,12 +31,16 @@ class Group:
         """All of them, the root last."""
         return (*self.members, self.root)
 
+    @cached_property
+    def names(self) -> frozenset[str]:
+        """The names of all of them."""
+        return frozenset(f.name for f in self.funcs)
+
     @property
     def reads(self) -> tuple[str, ...]:
         """Tensors that come from elsewhere."""
-        own = {f.name for f in self.funcs}
         result = (a.name for f in self.funcs for a in accesses(f.value))
-        return tuple(dict.fromkeys(name for name in result if name not in own))
+        return tuple(dict.fromkeys(name for name in result if name not in self.names))
 
     @property
     def reductions(self) -> tuple[str, ...]:
@@ -56,12 +61,16 @@ def reductions(func: Func) -> Iterator[Reduction]:
 
 def group(definitions: Definitions, name: str) -> Group:
     """The kernel of a Func."""
-    inside = [
-        f
-        for f in topological_order(definitions)
-        if f.name != name and name in _into(definitions, f.name)
-    ]
-    return Group(definitions.funcs[name], dependencies(definitions.funcs[name], inside))
+    inside: dict[str, None] = {}
+    pending = list(definitions.direct_members.get(name, ()))
+    while pending:
+        func = pending.pop()
+        if func != name and func not in inside:
+            inside[func] = None
+            pending += definitions.direct_members.get(func, ())
+    in_order = sorted(inside, key=definitions.positions.__getitem__)
+    funcs = definitions.funcs
+    return Group(funcs[name], dependencies(funcs[name], [funcs[n] for n in in_order]))
 
 
 def dependencies(root: Func, funcs: Sequence[Func]) -> tuple[Func, ...]:
@@ -93,47 +102,38 @@ def groups(definitions: Definitions, name: str) -> tuple[Group, ...]:
 
 def check(definitions: Definitions) -> None:
     """Reject schedules that are never legal. Raises CompilationError."""
+    group_of = cache(partial(group, definitions))
     for func in definitions.funcs.values():
         if func.schedule.fusion:
-            _check_fusion(definitions, func, func.schedule.fusion)
+            root = group_of(definitions.fusion_roots[func.name])
+            _check_fusion(definitions, func, func.schedule.fusion, root)
     for func in definitions.funcs.values():
-        own = group(definitions, func.name)
-        if func.schedule.fusion and not _alone(definitions, func):
-            _check_member(func, func.schedule.fusion)
+        own = group_of(func.name)
+        if func.schedule.fusion:
+            root = group_of(definitions.fusion_roots[func.name])
+            if not _has_kernel(definitions, func, root):
+                _check_member(func, func.schedule.fusion)
         _check_sizes(own)
         _check_map(definitions, own)
         _check_online(own)
         _check_evictions(own)
-        if (
-            func.schedule.compiled == "compile_to_kernel"
-            and len(groups(definitions, func.name)) > 1
+        if func.schedule.compiled == "compile_to_kernel" and any(
+            name in definitions.funcs for name in own.reads
         ):
             missing = ", ".join(g.root.name for g in groups(definitions, func.name)[:-1])
             message = f"{func.name} is not a single kernel: it needs {missing}, not fused into it"
             raise error_at(message, func.schedule.place("compile_to_kernel"), "TIR1204")
 
 
-def _into(definitions: Definitions, name: str) -> tuple[str, ...]:
-    """Funcs that `name` is fused into, directly and beyond."""
-    chain: list[str] = []
-    while (fusion := definitions.funcs[name].schedule.fusion) and fusion.into not in chain:
-        name = fusion.into
-        if name not in definitions.funcs:
-            break
-        chain.append(name)
-    return tuple(chain)
-
-
-def _check_fusion(definitions: Definitions, func: Func, fusion: Fusion) -> None:
+def _check_fusion(definitions: Definitions, func: Func, fusion: Fusion, root: Group) -> None:
+    """Check how `func` is fused into the kernel of `root`."""
     place = func.schedule.place("fuse_at")
     target = definitions.funcs.get(fusion.into)
     if target is None:
         raise error_at(f"{fusion.into} is no Func to fuse into", place, "TIR1202")
-    chain = _into(definitions, func.name)
-    if func.name in chain:
+    if func.name == root.root.name:
         raise error_at(f"{func.name} is fused into itself", place, "TIR1204")
-    inside = group(definitions, chain[-1])
-    if func.name not in {f.name for f in inside.members}:
+    if func.name not in root.names:
         message = f"{target.name} does not depend on {func.name}, which is to be fused into it"
         raise error_at(message, place, "TIR1204")
     if fusion.label in func.labels and fusion.label in {r.label for r in reductions(target)}:
@@ -152,13 +152,10 @@ def _check_level(func: Func, target: Func, label: str, place: Location | None) -
         raise error_at(message, place, "TIR1204")
 
 
-def _alone(definitions: Definitions, func: Func) -> bool:
-    """Whether a fused Func has a kernel of its own, too."""
-    inside = {f.name for f in group(definitions, _into(definitions, func.name)[-1]).funcs}
-    readers = (f for f in definitions.funcs.values() if f.name not in inside)
-    return bool(func.schedule.compiled) or any(
-        a.name == func.name for f in readers for a in accesses(f.value)
-    )
+def _has_kernel(definitions: Definitions, func: Func, root: Group) -> bool:
+    """Whether a Func that is fused into the kernel of `root` has a kernel of its own, too."""
+    readers = definitions.readers.get(func.name, ())
+    return bool(func.schedule.compiled) or not root.names.issuperset(readers)
 
 
 _OF_KERNELS = ("block", "map", "num_warps", "num_stages", "atomic", "online", "reverse",
@@ -174,14 +171,15 @@ def _check_member(func: Func, fusion: Fusion) -> None:
 
 def _check_sizes(own: Group) -> None:
     root, schedule = own.root, own.root.schedule
-    reduced = {r.label for r in reductions(root)}
+    dimensions = {*root.labels, *(r.label for r in reductions(root))}
     for label in schedule.blocks:
         place = schedule.place(f"block {label}")
-        if label not in root.labels and label not in reduced:
+        if label not in dimensions:
             raise error_at(f"{label} is not a dimension of {root.name}", place, "TIR1204")
+    dimensions = set(own.labels)
     for label, size in schedule.tensors.items():
         place = schedule.place(f"tensorize {label}")
-        if label not in own.labels:
+        if label not in dimensions:
             raise error_at(f"{label} is not a dimension of {root.name}", place, "TIR1204")
         block = schedule.blocks.get(label, size)
         if size > block:
@@ -218,7 +216,8 @@ def _check_map(definitions: Definitions, own: Group) -> None:
             if level.inner in definitions.symbols or level.inner in placed | pending:
                 raise error_at(f"map: {level.inner} is taken", place, "TIR1204")
             pending.add(level.inner)
-    missing = [n for n in schedule.blocks if n in own.root.labels and n not in placed]
+    labels = set(own.root.labels)
+    missing = [n for n in schedule.blocks if n in labels and n not in placed]
     if pending or missing:
         names = ", ".join([*missing, *sorted(pending)])
         raise error_at(f"map has no level for {names}", place, "TIR1204")

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 
 import attrs
 
@@ -51,7 +53,7 @@ class Func:
     combine: str | None = None
 
 
-@attrs.frozen
+@attrs.frozen(slots=False)
 class Definitions:
     """All of a kernel definition. `shapes` are those of the expressions in it."""
 
@@ -67,6 +69,47 @@ class Definitions:
     def compiled_funcs(self) -> tuple[str, ...]:
         """Funcs that `compile` is applied to."""
         return tuple(f.name for f in self.funcs.values() if f.schedule.compiled)
+
+    @cached_property
+    def positions(self) -> Mapping[str, int]:
+        """The position of every Func in dependence order."""
+        return {func.name: i for i, func in enumerate(topological_order(self))}
+
+    @cached_property
+    def readers(self) -> Mapping[str, Sequence[str]]:
+        """The Funcs that read a tensor, by its name."""
+        result: dict[str, list[str]] = {}
+        for func in self.funcs.values():
+            for name in {access.name: None for access in accesses(func.value)}:
+                result.setdefault(name, []).append(func.name)
+        return result
+
+    @cached_property
+    def direct_members(self) -> Mapping[str, Sequence[str]]:
+        """The Funcs that are fused directly into a Func, by its name."""
+        result: dict[str, list[str]] = {}
+        for func in self.funcs.values():
+            if func.schedule.fusion:
+                result.setdefault(func.schedule.fusion.into, []).append(func.name)
+        return result
+
+    @cached_property
+    def fusion_roots(self) -> Mapping[str, str]:
+        """The Func in whose kernel a Func is computed, by its name; the Func itself if it is fused
+        into itself, directly or through others."""
+        roots: dict[str, str] = {}
+        for start in self.funcs:
+            name, path = start, dict[str, None]()
+            while name not in roots and name not in path:
+                path[name] = None
+                fusion = self.funcs[name].schedule.fusion
+                if fusion is not None and fusion.into in self.funcs:
+                    name = fusion.into
+            in_circle = name in path
+            for func in reversed(path):
+                roots[func] = func if in_circle else roots[name]
+                in_circle = in_circle and func != name
+        return roots
 
 
 def definitions(statements: Sequence[Declaration | Definition | Directive]) -> Definitions:
@@ -125,9 +168,10 @@ def _funcs(
 
 def _define(symbols: Mapping[str, Symbol], statement: Definition) -> Func:
     _expect(symbols, statement.name, ("Func",), statement.place)
+    times = Counter(statement.labels)
     for label in statement.labels:
         _expect(symbols, label, ("Var", "RVar"), statement.place)
-        if statement.labels.count(label) > 1:
+        if times[label] > 1:
             message = f"{label} is two dimensions of {statement.name}"
             raise error_at(message, statement.place, "TIR1203")
     value = _resolve(symbols, statement.value)

@@ -25,6 +25,7 @@ from tileir.frontends.decoupled.reading import read
 from tileir.frontends.decoupled.reference import reference
 from tileir.frontends.decoupled.schedule import Schedule
 from tileir.frontends.decoupled.tensors import element_named, tensor_of
+from tileir.process import collector_paused
 from tileir.types import Scalar
 
 
@@ -219,6 +220,7 @@ class Wrapper:
         return self._plans[key]
 
 
+@collector_paused()
 def parse(source: str, file: str = "<string>") -> Program:
     """Parse a kernel definition and check its schedule.
 

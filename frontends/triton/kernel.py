@@ -27,6 +27,7 @@ from tileir.frontends.triton.parameters import (
 )
 from tileir.frontends.triton.source import FunctionSource
 from tileir.frontends.triton.statements import run
+from tileir.process import collector_paused
 
 
 @attrs.frozen
@@ -49,6 +50,7 @@ class Specialization:
         return dict(zip(self.leaves, result, strict=True))
 
 
+@collector_paused()
 def module_of(source: FunctionSource, special: Specialization) -> Module:
     """The module with the kernel, verified. Raises CompilationError."""
     own, options = KernelOptions.of(special.options)

@@ -128,10 +128,14 @@ class FunctionSource:
 
     def free(self, name: str) -> Any:
         """The value of `name` outside the function. Raises KeyError."""
-        closure = inspect.getclosurevars(self.function).nonlocals
-        if name in closure:
-            return closure[name]
-        return self.function.__globals__[name]
+        function = self.function
+        captured = function.__code__.co_freevars
+        if name not in captured:
+            return function.__globals__[name]
+        try:
+            return (function.__closure__ or ())[captured.index(name)].cell_contents
+        except ValueError:  # it has no value yet
+            raise KeyError(name) from None
 
 
 def _is_data(value: Any) -> bool:

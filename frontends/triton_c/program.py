@@ -21,6 +21,7 @@ from tileir.frontends.triton_c.statements import run
 from tileir.frontends.triton_c.values import Item, TypedValue, describe
 from tileir.grids import extents_of
 from tileir.measuring import Candidate, Measuring
+from tileir.process import collector_paused
 from tileir.types import AddressSpace
 
 _DEEPEST = 40
@@ -99,6 +100,7 @@ class Program:
             raise launch_error(message, self.text.place(1, 1))
         return ProgramKernel(self, name)
 
+    @collector_paused()
     def module(
         self, name: str | None = None, constants: Mapping[str, Any] | None = None, **tunables: int
     ) -> Module:
@@ -204,6 +206,7 @@ def _extents(grid: Any) -> tuple[int, ...]:
         raise launch_error(str(error)) from None
 
 
+@collector_paused()
 def parse(
     source: str, file: str = "<string>", defines: Mapping[str, object] | None = None
 ) -> Program:

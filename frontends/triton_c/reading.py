@@ -12,9 +12,8 @@ import attrs
 
 from tileir import Location
 from tileir.frontends.extras import lark
-from tileir.frontends.numerals import TOO_LONG, long_number
-from tileir.frontends.sources import grammar
-from tileir.frontends.triton_c.errors import error_at
+from tileir.frontends.sources import check_text, grammar
+from tileir.frontends.triton_c.errors import CompilationError, error_at
 
 try:
     import pcpp
@@ -128,9 +127,7 @@ _BLANKS = str.maketrans(dict.fromkeys("\v\f\x1c\x1d\x1e\x85\u2028\u2029", " "))
 def preprocess(source: str, file: str, defines: Mapping[str, object]) -> Text:
     """`source` with `#define`, `#if` and the like carried out, after `defines`. Raises
     CompilationError."""
-    number = long_number(source)
-    if number is not None:
-        raise error_at(TOO_LONG, Location(file, *number))
+    check_text(source, file, "TIR1001", CompilationError)
     machine = _Preprocessor()
     for name, value in defines.items():
         machine.define(f"{name} {value}")

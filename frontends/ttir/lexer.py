@@ -23,11 +23,11 @@ _OTHER_WORDS = r"(?:attributes|dense|do|else|loc|to)\b"
 _STATEMENT = rf"""(?P<statement>(?<![^\n])[ ]*
       (?:(?P<result>%[-\w.$]+)[ ]=[ ])? (?P<name>(?!tt\.func\b){_NAME}\.[\w.]+)
       (?P<head>(?:[ ](?:{_VALUE}|(?!{_OTHER_WORDS}){_NAME}(?![\w.$<(]|[ ]=)
-                   |dense<{_NUMBER}>|{_NUMBER}(?![\w.])),?)*)
+                   |dense<{_NUMBER}>|overflow<\w+>|{_NUMBER}(?![\w.])),?)*)
       (?P<options>(?:,?[ ]{_OPTION})*)
       (?:[ ]\{{(?P<attributes>{_ATTRIBUTE}(?:,[ ]{_ATTRIBUTE})*)\}})?
       (?:[ ]:[ ](?P<types>{_TYPE}(?:,[ ]{_TYPE})*(?:[ ](?:->|to)[ ]{_TYPE})?))?
-      (?:[ ]loc\((?P<place>\#[\w.$]+)\))? \n)
+      (?:[ ]loc\((?P<place>\#[\w.$]+|"[^"\\\n]*":\d+:\d+)\))? \n)
       | """
 """`%a = name HEAD word = word {name = number : i32} : types -> type loc(#loc1)`, a whole line with
 its end."""
@@ -37,9 +37,9 @@ _TOKEN = rf"""(?P<space>[ \t\r]+|//[^\n]*)
       | (?P<table>(?:(?<![^\n])\#[\w.$]+[ ]=[ ]loc\([^\n]*\)(?:\n|\Z))+)
       | (?P<location>loc\(\#[\w.$]+\))
       | (?P<type>(?:tensor<(?:\d+x)++(?:\w++|!tt\.ptr<\w+>)>|!tt\.ptr<\w+>)(?!\w))
-      | (?P<string>"(?:[^"\\\n]|\\.)*")
+      | (?P<string>"(?:[^"\\\n]++|\\.)*+")
       | (?P<value>{_VALUE})
-      | (?P<symbol>@(?:[\w.$]+|"(?:[^"\\\n]|\\.)*"))
+      | (?P<symbol>@(?:[\w.$]+|"(?:[^"\\\n]++|\\.)*+"))
       | (?P<block>\^[-\w.$]+)
       | (?P<hash>\#[\w.$]+)
       | (?P<kind>![\w.$]+)

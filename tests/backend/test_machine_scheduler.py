@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tileir.backend.cpu.jit import generate
 from tileir.backend.nvptx.llvm_codegen import to_ptx
+from tileir.backend.options import CodeVariant
 from tileir.backend.register_limit import live_halves
 from tileir.backend.target import target
 
@@ -33,12 +34,12 @@ CPU = f"define void @k(ptr %x) {{{BODY.replace('%SPACE', '')}"
 def test_one_kernel_is_scheduled_and_others_are_not() -> None:
     machine = target("sm_90a")
     before, code = to_ptx(GPU, machine), generate(CPU, 3)
-    scheduled = to_ptx(GPU, machine, scheduled=True)
+    scheduled = to_ptx(GPU, machine, variant=CodeVariant.SCHEDULED)
     assert live_halves(scheduled) < live_halves(before)
     assert generate(CPU, 3) == code
     assert to_ptx(GPU, machine) == before
     assert generate(CPU, 3) == code
-    assert to_ptx(GPU, machine, scheduled=True) == scheduled
+    assert to_ptx(GPU, machine, variant=CodeVariant.SCHEDULED) == scheduled
 
 
 def test_registers_alive_at_once() -> None:

@@ -13,6 +13,8 @@ import attrs
 import numpy as np
 import pytest
 
+import tileir.frontends.triton as triton
+import tileir.frontends.triton.language as tl
 from tests.frontends.triton_backend.fakes import Tensor
 from tests.sizes import for_each
 from tileir.backend import compile as compile_kernel
@@ -21,11 +23,19 @@ from tileir.backend.runtime.cache import Cache
 from tileir.backend.runtime.disk_store import DiskStore
 from tileir.errors import TileirError
 from tileir.executor import executor
+from tileir.frontends import decoupled, tensor_comprehensions, tile, triton_c
 from tileir.frontends.triton_backend.cpu.programs import CpuProgram
 from tileir.limits import ABOUT, limits
+from tileir.process import default_isolation
 from tileir.textual import parse
 from tileir.tools.main import main
 from tileir.tools.opt import main as opt
+
+
+@triton.jit
+def unrolled(x, N: tl.constexpr):
+    for i in tl.static_range(N):
+        tl.store(x + i, 1)  # evaluated too often
 
 
 @attrs.frozen
@@ -99,7 +109,7 @@ EXCESSES = {
 
 
 def test_every_limit_has_a_program() -> None:
-    assert {*EXCESSES, "evaluations", "seconds"} == set(ABOUT)
+    assert {*EXCESSES, "evaluations", "seconds", "source_characters"} == set(ABOUT)
 
 
 @contextmanager
@@ -140,8 +150,9 @@ def test_compilation_and_caches(name: str, tmp_path: Path) -> None:
         compile_kernel(module, "sm_90a", option)
 
 
-def launch(excess: Excess, where: str) -> None:
-    executor(where).launch(module_of(excess), "k", 1, [np.zeros(1 << 16, np.float32), 2])
+def launch(excess: Excess, where: str, module: Any = None) -> None:
+    arguments = [np.zeros(1 << 16, np.float32), 2]
+    executor(where).launch(module or module_of(excess), "k", 1, arguments)
 
 
 def hook(mode: str) -> Callable[[Excess], None]:
@@ -214,6 +225,8 @@ import numpy as np, sys
 from tileir.errors import TileirError
 from tileir.frontends.triton_backend.cpu.programs import CpuProgram
 from tileir.limits import limits
+import tileir.frontends.triton as triton
+import tileir.frontends.triton.language as tl
 from tests.frontends.triton_backend.fakes import Tensor
 from tests.limits.test_channels import EXCESSES
 excess = EXCESSES["{name}"]
@@ -239,3 +252,166 @@ def test_check_triton_reports_it(mode: str, name: str, capfd: Any) -> None:
     out, err = capfd.readouterr()
     assert out.startswith(f"k.tir:{excess.line}:") and f"error[{excess.code}]" in out, err
     assert out.endswith("check-triton: 1 finding\n")
+
+
+PLAIN = Excess(7, "TIR1601", BACKENDS, "%f = sitofp f32 %n\nstore %x, %f")
+
+
+@pytest.mark.sampled(3)
+@pytest.mark.parametrize("name", [name for name in EXCESSES if name != "register_percent"])
+@pytest.mark.parametrize("where", ["cpu", "simt", "interpreter"])
+def test_executors_that_ran_it_under_other_limits(where: str, name: str) -> None:
+    excess = EXCESSES[name]
+    module, kind = module_of(excess), {"simt": "gpu"}.get(where, where)
+    launch(excess, where, module)
+    if kind in excess.checked:
+        with limits(**{name: excess.value}), refused(excess):
+            launch(excess, where, module)
+    launch(excess, where, module)
+
+
+def test_what_exceeds_a_limit_of_the_cpu_is_not_left_to_the_interpreter() -> None:
+    x = np.zeros(64, np.float32)
+    with limits(operations=9), pytest.raises(TileirError, match="limit operations is 9"):
+        unrolled[(1,)](x, 40)
+
+
+@attrs.frozen
+class Endless:
+    """Workers whose answers do not come within a time limit."""
+
+    waited: list[float] = attrs.field(factory=list[float])
+
+    def call(self, data: bytes, seconds: float) -> Any:
+        self.waited.append(seconds)
+        raise TimeoutError
+
+
+@pytest.fixture
+def endless(monkeypatch: Any) -> Iterator[Endless]:
+    """Isolated compilation takes longer than any time limit."""
+    workers = Endless()
+    monkeypatch.setattr("tileir.backend.worker_pool.workers", lambda: workers)
+    monkeypatch.setenv("TILEIR_CACHE", "off")
+    with default_isolation():
+        yield workers
+
+
+@contextmanager
+def out_of_time(workers: Endless, seconds: int = 7) -> Iterator[None]:
+    """The body raises the error of the limit `seconds`, at the kernel, with its remedy."""
+    with pytest.raises(TileirError) as caught:
+        yield
+    message = f"took longer than {seconds} s: the limit seconds is {seconds}; "
+    assert (caught.value.code, str(caught.value.location)) == ("TIR1601", "k.tir:3:1")
+    assert message + ABOUT["seconds"].remedy in str(caught.value), str(caught.value)
+    assert set(workers.waited) == {seconds}
+    workers.waited.clear()
+
+
+def test_time_of_compilation_and_caches(endless: Endless, tmp_path: Path) -> None:
+    module, option = module_of(PLAIN), {"limits": {"seconds": 7}}
+    for cache in (Cache(None), Cache(DiskStore(tmp_path / "k"))):
+        with out_of_time(endless):
+            cache.compile(module, "sm_90a", option)
+        with out_of_time(endless):
+            cache.submit(module, "sm_90a", option).result()
+        with limits(seconds=7):
+            with out_of_time(endless):
+                cache.compile(module, "sm_90a")
+            with out_of_time(endless):
+                cache.submit(module, "sm_90a").result()
+        with limits(seconds=9), out_of_time(endless):
+            cache.compile(module, "sm_90a", option)
+    with out_of_time(endless):
+        compile_kernel(module, "sm_90a", option)
+    with limits(seconds=7), out_of_time(endless):
+        compile_kernel(module, "sm_90a")
+
+
+def test_time_of_assembly(endless: Endless) -> None:
+    """The limits are those of the compilation, also where the assembler runs later."""
+    with default_isolation(False):
+        kernel = compile_kernel(module_of(PLAIN), "sm_90a", {"limits": {"seconds": 7}})
+    kernel = attrs.evolve(kernel, isolate=True)
+    with out_of_time(endless):
+        assert kernel.cubin
+
+
+@pytest.mark.parametrize("channel", ["executor cpu", "hook native"])
+def test_time_of_executors_and_the_hook_of_triton(
+    channel: str, endless: Endless, monkeypatch: Any
+) -> None:
+    if channel == "hook native":
+        monkeypatch.setenv("TILEIR_TRITON_CPU", "native")
+    with limits(seconds=7), out_of_time(endless):
+        if channel == "hook native":
+            CpuProgram("k", PLAIN.text).launch((1, 1, 1), [Tensor(np.zeros(64, np.float32)), 2])
+        else:
+            launch(PLAIN, "cpu")
+
+
+def test_time_of_commands(endless: Endless, tmp_path: Path, capfd: Any) -> None:
+    path = tmp_path / "k.tir"
+    path.write_text(PLAIN.text)
+    for command, words in commands(path, tmp_path):
+        if "llvm" in words:  # what is written before code is generated
+            continue
+        assert command([*words, "--limit", "seconds=7"]) == 1
+        out, err = capfd.readouterr()
+        assert not out and err.startswith(f"{path}:3:1: error[TIR1601]: @k: "), err
+        assert err.count("error[") == 1 and ABOUT["seconds"].remedy in err
+        assert not any(tmp_path.glob("k.ptx")) and not (tmp_path / "out").exists()
+
+
+EVALUATED: dict[str, Callable[[Any, int], Any]] = {
+    "module": lambda x, n: unrolled.module({"x": "*fp32"}, {"N": n}),
+    "warmup": lambda x, n: unrolled.warmup(x, n, grid=(1,)),
+    **{
+        f"launch {on}": lambda x, n, on=on: unrolled[(1,)](x, n, on=on)
+        for on in ("interpreter", "simt", "cpu")
+    },
+}
+
+
+@pytest.mark.parametrize("channel", EVALUATED)
+def test_evaluations_of_triton_python(channel: str) -> None:
+    """Also of a kernel that was compiled under other limits; fewer evaluations pass."""
+    act, x = EVALUATED[channel], np.zeros(64, np.float32)
+    act(x, 60)
+    lines = Path(__file__).read_text().splitlines()
+    (line,) = [i for i, text in enumerate(lines, 1) if text.endswith("# evaluated too often")]
+    with limits(evaluations=300):
+        act(x, 3)
+        for n in (59, 60):
+            with pytest.raises(TileirError) as caught:
+                act(x, n)
+            assert (caught.value.code, caught.value.line) == ("TIR1601", line)
+            assert ABOUT["evaluations"].remedy in str(caught.value)
+
+
+SOURCES: dict[str, tuple[Callable[..., Any], str]] = {
+    "Triton-C": (triton_c.parse, "kernel void k(int* x) {\n  *x = 1;\n}\n"),
+    "Tile": (tile.parse, "function (A[N]) -> (O) {\n  O = A; }\n"),
+    "Tensor Comprehensions": (
+        tensor_comprehensions.parse,
+        "def f(float(M) A) -> (C) {\n  C(m) = A(m) }\n",
+    ),
+    "Decoupled Triton": (
+        decoupled.parse,
+        "Func f; In A; Var x;\nf[x] = A[x]; f.block(x:2); f.compile();\n",
+    ),
+}
+
+
+@pytest.mark.parametrize("language", SOURCES)
+def test_source_characters(language: str) -> None:
+    """The error is at the first character past the limit."""
+    read, text = SOURCES[language]
+    with limits(source_characters=len(text)):
+        assert read(text, "k")
+    first = text.index("\n") + 1
+    with limits(source_characters=first + 3), pytest.raises(TileirError) as caught:
+        read(text, "k")
+    assert (caught.value.code, str(caught.value.location)) == ("TIR1601", "k:2:4")
+    assert ABOUT["source_characters"].remedy in str(caught.value)

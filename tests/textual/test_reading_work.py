@@ -23,7 +23,7 @@ SHAPES: dict[str, tuple[int, Callable[[int], str], Callable[[str], str]]] = {
     "ops": (2700, lambda i: f"  %a{i} = add i32 %n, {i}\n", kernel),
     "ops of other spacing": (3700, lambda i: f"\t%a{i}=add i32 %n,{i} ; c\n", kernel),
     "ops of literals": (2700, lambda i: f"  %a{i} = fadd f32 1.0, {i}.5\n", kernel),
-    "tiles of many types": (7000, lambda i: f"  %a{i} = add i32<{i + 1}> {i}, {i}\n", kernel),
+    "tiles of many types": (5500, lambda i: f"  %a{i} = add i32<{i + 1}> {i}, {i}\n", kernel),
     "strings": (4300, lambda i: f'  assert %p {{message = "m{i}"}}\n', kernel),
     "predicated ops": (3700, lambda i: "  @%p store %x, 1.0\n", kernel),
     "blocks": (6000, lambda i: f"  br b{i}\nb{i}:\n", kernel),

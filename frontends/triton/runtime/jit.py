@@ -42,6 +42,7 @@ from tileir.frontends.triton.reinterpreting import TensorWrapper, reinterpret
 from tileir.frontends.triton.runtime.warm import WarmKernel
 from tileir.frontends.triton.source import FunctionSource
 from tileir.grids import extents_of
+from tileir.limits import current
 from tileir.measuring import Candidate
 
 __all__ = ["OPTIONS", "JITFunction", "KernelInterface", "PreparedLaunch", "TensorWrapper", "jit",
@@ -286,6 +287,7 @@ class JITFunction(KernelInterface):
             tuple(special.parameters.items()),
             tuple((n, type(v), _hashable(v)) for n, v in special.constants.items()),
             tuple(special.options.items()),
+            current().evaluations,
         )
         try:
             module = self._modules.get(key)

@@ -82,6 +82,25 @@ def test_lines_are_read_as_their_tokens_are(folder: str) -> None:
     assert lines > statements * 0.7, "most statements have the usual form"
 
 
+USUAL = [
+    "%c = arith.addi %n, %n overflow<nsw> : i32",
+    "%c = arith.addi %n, %n overflow<nuw> : i32 loc(#loc1)",
+    '%c = arith.addi %n, %n : i32 loc("a file.py":3:4)',
+    '%c = arith.addi %n, %n overflow<nsw> : i32 loc("a.py":3:0)',
+]
+
+
+@pytest.mark.parametrize("line", USUAL)
+def test_flags_and_places_are_parts_of_a_line(line: str) -> None:
+    text = f"module {{\n  tt.func public @k(%n: i32) {{\n    {line}\n    tt.return\n  }}\n}}\n"
+    text += '#loc1 = loc("b.py":5:6)\n'
+    by_lines, by_tokens = (
+        Reader(tokens(text, "f", lines=whole), "f", Locations(text)) for whole in (True, False)
+    )
+    assert sum(isinstance(t, StatementLine) for t in by_lines.tokens) == 2
+    assert [*map(function, by_lines.module())] == [*map(function, by_tokens.module())]
+
+
 ALONE = """module attributes {
   ttg.deterministic
 } {
