@@ -324,7 +324,7 @@ def _with_branches(function: Function, header: str) -> Function:
 def _pipeline(
     function: Function, loop: Loop, options: _Options, remarks: list[Diagnostic]
 ) -> Function:
-    num_stages, shared, _, warps, _, machine = options
+    num_stages, shared, _, warps, _, _ = options
     candidates = list(_staged_loads(function, loop, warps))
     multiplies = bool(candidates)
     if not multiplies and _is_independent(function, loop):
@@ -362,17 +362,35 @@ def _pipeline(
         return PipelineExpander(*pipeline, refills=refills, barrier=barrier).apply()
     by_warpgroups = _warpgroup_operands(function, loop, loads, warps)
     if by_warpgroups:
-        _check_bytes(pipeline, count)
-        from tileir.backend.software_pipeline.warpgroup_expander import WarpgroupExpander
-
-        free = 2 * shared - count * each - _RESERVED
-        kept = _fixed_next_to_warpgroups(function, loop, warps, by_warpgroups, free)
-        scalars = _add_loads(pipeline, 2 * shared)
-        return WarpgroupExpander(
-            *pipeline, by_warpgroups, warps=warps, scalars=scalars, fixed=kept, machine=machine,
-            following=_loads_for_next(function, loop),
-        ).apply()  # fmt: skip
+        expanded = _expand_by_warpgroups(pipeline, by_warpgroups, options)
+        if expanded is not None:
+            return expanded
+        options = options._replace(num_warps=warps)
     return _expand_by_threads(pipeline, options)
+
+
+def _expand_by_warpgroups(
+    pipeline: _Pipeline, dots: Mapping[Dot, WarpgroupOperands], options: _Options
+) -> Function | None:
+    """Expand a loop of which warpgroups compute `dots`; None where two stages and what threads
+    store exceed shared memory: threads refill a single stage."""
+    from tileir.backend.software_pipeline.warpgroup_expander import WarpgroupExpander
+
+    function, loop, loads, _, count = pipeline
+    _, shared, _, warps, _, machine = options
+    each = sum(load.place.bytes for load in loads)
+    free = 2 * shared - count * each - _RESERVED
+    kept = _fixed_next_to_warpgroups(function, loop, warps, dots, free)
+    pipeline = pipeline._replace(loads=[*loads])
+    scalars = _add_loads(pipeline, 2 * shared)
+    expander = WarpgroupExpander(
+        *pipeline, dots, warps=warps, scalars=scalars, fixed=kept, machine=machine,
+        following=_loads_for_next(function, loop),
+    )  # fmt: skip
+    if count == _FEWEST_STAGES and expander.bytes > 2 * shared:
+        return None
+    _check_bytes(pipeline, count)
+    return expander.apply()
 
 
 def _has_free_stage(
@@ -565,6 +583,9 @@ def _warpgroup_operands(
 
     return warpgroup_operands(function, loop, loads, warps)
 
+
+_FEWEST_STAGES = 2
+"""The fewest stages of a loop by warpgroups: copies fill one while `wgmma` reads another."""
 
 _BLOCKS = 4
 """Blocks with two stages that a multiprocessor should hold where a launch states one stage."""
