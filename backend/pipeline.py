@@ -282,6 +282,10 @@ def _assign_layouts(function: Function, context: Context) -> Function:
         from tileir.backend.layouts.merge_conversions import merge_conversions
         from tileir.backend.layouts.sink_conversions import sink_conversions
 
+        if has_op(laid_out, "gpu.local_load"):
+            from tileir.backend.shared_memory.reload_stages import reload_stages
+
+            laid_out = reload_stages(laid_out)
         laid_out = sink_conversions(merge_conversions(laid_out))
     return with_attributes(laid_out, {"num_warps": warps})
 

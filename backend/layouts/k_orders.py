@@ -14,13 +14,14 @@ from typing import Any, TypeAlias, cast
 
 import attrs
 
-from tileir.analysis.uses import definitions
+from tileir.analysis.uses import arguments, definitions
 from tileir.backend.layouts.anchors import AnchorLayouts, DotLayoutMap
 from tileir.backend.layouts.dot_layouts import DotLayouts, KOrder, k_order
 from tileir.ir import Function
 from tileir.layout import Layout
 from tileir.op import Op
-from tileir.types import Tile, shape_of
+from tileir.ops.gpu import LocalLoad
+from tileir.types import Tile, element_of, shape_of
 from tileir.values import Operand, Value
 
 Sources: TypeAlias = tuple[Layout | None, Layout | None]
@@ -30,10 +31,10 @@ Sources: TypeAlias = tuple[Layout | None, Layout | None]
 def with_k_orders(function: Function, dots: DotLayoutMap, anchors: AnchorLayouts) -> DotLayoutMap:
     """`dots`, with operands in the order along K for which the fewest bytes move between lanes.
     Dots that share an operand have one order, so that it is not needed in two layouts."""
-    origin = definitions(function)
+    origin, loaded = definitions(function), _reads_of_fragments(function, dots)
     chosen = dict(dots.dots)
     for group in _groups(dots.dots, origin):
-        every = {op: _sources(op, origin, dots, anchors) for op in group}
+        every = {op: _sources(op, origin, loaded, dots, anchors) for op in group}
         sources_of = {op: sources for op, sources in every.items() if sources is not None}
         orders = {
             o for op, sources in sources_of.items() for o in _orders(dots.dots[op], op, sources)
@@ -79,16 +80,16 @@ def _before_transposition(operand: Operand, origin: Mapping[Value, Op]) -> Opera
 
 
 def _sources(
-    dot: Op, origin: Mapping[Value, Op], dots: DotLayoutMap, anchors: AnchorLayouts
-) -> Sources | None:
+    dot: Op, origin: Mapping[Value, Op], loaded: set[Operand], dots: DotLayoutMap,
+    anchors: AnchorLayouts,
+) -> Sources | None:  # fmt: skip
     """The layouts in which the operands are computed, element by element, of what is loaded, or of
     results of dots. None where one is read from shared memory, which has instructions for the usual
     order."""
     layouts: list[Layout | None] = []
     for operand in dot.inputs[:2]:
         first = _before_transposition(operand, origin)
-        maker = origin.get(first) if isinstance(first, Value) else None
-        if first in dots.values and (maker is None or maker.mnemonic == "gpu.local_load"):
+        if first in loaded:
             return None
         waiting: list[tuple[Operand, bool]] = [(operand, False)]
         source, seen = None, set[Operand]()
@@ -99,7 +100,9 @@ def _sources(
                 continue
             seen.add(value)
             layout = dots.dots[op].c if op in dots.dots else anchors.of(op)
-            if layout is not None and op.results:
+            if _is_read_in_pairs(op, dots.dots[dot]):
+                source = source or _of_pairs(dots.dots[dot], len(layouts))
+            elif layout is not None and op.results:
                 source = source or (layout.transpose((1, 0)) if turned else layout)
             elif op.mnemonic == "trans":
                 waiting.append((op.inputs[0], not turned))
@@ -108,6 +111,37 @@ def _sources(
                 waiting += [(v, turned) for v in op.inputs if shape_of(v.type) == shape]
         layouts.append(source)
     return layouts[0], layouts[1]
+
+
+def _reads_of_fragments(function: Function, dots: DotLayoutMap) -> set[Operand]:
+    """The operands that are read from shared memory in the layout of a fragment, in their iteration
+    or in the one before. Loops also carry results of dots, which have another."""
+    origin, passed = definitions(function), arguments(function)
+
+    def is_read(value: Operand) -> bool:
+        op = origin.get(value) if isinstance(value, Value) else None
+        return op is None or op.mnemonic == "trans" or isinstance(op, LocalLoad)
+
+    return {v for v in dots.values if is_read(v) and all(map(is_read, passed.get(v, ())))}
+
+
+_PAIRS = (2, 4)
+"""The steps along K of the lanes that own two neighbours each."""
+
+
+def _is_read_in_pairs(op: Op, layouts: DotLayouts) -> bool:
+    """Whether `op` reads 16-bit elements in shared memory, of which `ldmatrix` loads two neighbours
+    for a lane, for a dot of 32-bit elements: in its usual order, a lane would read each alone."""
+    if not isinstance(op, LocalLoad) or layouts.mma is None or layouts.mma.per_word != 1:
+        return False
+    return cast(Any, element_of(op.type)).bits == 16
+
+
+def _of_pairs(layouts: DotLayouts, operand: int) -> Layout:
+    """The layout of operand A or B, 0 or 1, whose lanes own neighbours along K."""
+    assert layouts.mma is not None
+    ordered = layouts.in_order(k_order(layouts.mma, _PAIRS))
+    return (ordered.a, ordered.b)[operand]
 
 
 def _orders(layouts: DotLayouts, dot: Op, sources: Sources) -> Iterator[KOrder]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 from tileir.analysis.aliases import aliases
 from tileir.analysis.dominance import dominance
 from tileir.analysis.loops import Loop, loops
-from tileir.analysis.uses import defining_blocks, definitions, uses
+from tileir.analysis.uses import defining_blocks, uses
 from tileir.backend.layouts.access_widths import AccessWidths
 from tileir.backend.layouts.dot_layouts import mma_of
 from tileir.backend.shared_memory.shared_tile import SharedTile, full_swizzle
@@ -36,7 +36,7 @@ from tileir.passes.lookahead import Lookahead
 from tileir.passmanager.registry import PassResult, pass_
 from tileir.refusal import Refusal
 from tileir.types import Tile, element_of, shape_of
-from tileir.values import Operand, Value
+from tileir.values import Value
 
 if TYPE_CHECKING:
     from tileir.backend.software_pipeline.warpgroup_dots import WarpgroupOperands
@@ -324,7 +324,7 @@ def _with_branches(function: Function, header: str) -> Function:
 def _pipeline(
     function: Function, loop: Loop, options: _Options, remarks: list[Diagnostic]
 ) -> Function:
-    num_stages, shared, _, warps, _, machine = options
+    num_stages, shared, _, warps, _, _ = options
     candidates = list(_staged_loads(function, loop, warps))
     multiplies = bool(candidates)
     if not multiplies and _is_independent(function, loop):
@@ -360,19 +360,35 @@ def _pipeline(
         barrier = BlockBarrier(warp=options.num_warps == 1)
         refills = are_read_in_one_block(function, loads)
         return PipelineExpander(*pipeline, refills=refills, barrier=barrier).apply()
-    by_warpgroups = _warpgroup_operands(function, loop, loads, warps)
-    if by_warpgroups:
-        _check_bytes(pipeline, count)
-        from tileir.backend.software_pipeline.warpgroup_expander import WarpgroupExpander
-
-        free = 2 * shared - count * each - _RESERVED
-        kept = _fixed_next_to_warpgroups(function, loop, warps, by_warpgroups, free)
-        scalars = _add_loads(pipeline, 2 * shared)
-        return WarpgroupExpander(
-            *pipeline, by_warpgroups, warps=warps, scalars=scalars, fixed=kept, machine=machine,
-            following=_loads_for_next(function, loop),
-        ).apply()  # fmt: skip
+    if dots := _warpgroup_operands(function, loop, loads, warps):
+        if (expanded := _expand_by_warpgroups(pipeline, dots, options)) is not None:
+            return expanded
+        options = options._replace(num_warps=warps)
     return _expand_by_threads(pipeline, options)
+
+
+def _expand_by_warpgroups(
+    pipeline: _Pipeline, dots: Mapping[Dot, WarpgroupOperands], options: _Options
+) -> Function | None:
+    """Expand a loop of which warpgroups compute `dots`; None where two stages and what threads
+    store exceed shared memory: threads refill a single stage."""
+    from tileir.backend.software_pipeline.warpgroup_expander import WarpgroupExpander
+
+    function, loop, loads, _, count = pipeline
+    _, shared, _, warps, _, machine = options
+    each = sum(load.place.bytes for load in loads)
+    free = 2 * shared - count * each - _RESERVED
+    kept = _fixed_next_to_warpgroups(function, loop, warps, dots, free)
+    pipeline = pipeline._replace(loads=[*loads])
+    scalars = _add_loads(pipeline, 2 * shared)
+    expander = WarpgroupExpander(
+        *pipeline, dots, warps=warps, scalars=scalars, fixed=kept, machine=machine,
+        following=_loads_for_next(function, loop),
+    )  # fmt: skip
+    if count == _FEWEST_STAGES and expander.bytes > 2 * shared:
+        return None
+    _check_bytes(pipeline, count)
+    return expander.apply()
 
 
 def _has_free_stage(
@@ -565,6 +581,9 @@ def _warpgroup_operands(
     return warpgroup_operands(function, loop, loads, warps)
 
 
+_FEWEST_STAGES = 2
+"""The fewest stages of a loop by warpgroups: copies fill one while `wgmma` reads another."""
+
 _BLOCKS = 4
 """Blocks with two stages that a multiprocessor should hold where a launch states one stage."""
 
@@ -665,8 +684,11 @@ def _stage_load(
     width = contiguity.width(op, fast)
     if width * tile.element.bytes < 4:
         return None
-    if through_registers and width == 1 and _is_looked_up(function, op.pointer):
-        return None
+    if through_registers and width == 1:
+        from tileir.backend.software_pipeline.repeated_loads import is_looked_up  # few need it
+
+        if is_looked_up(function, op.pointer):
+            return None
     if through_registers and any(isinstance(x, (SDiv, UDiv)) for x in function.ops):
         from tileir.backend.software_pipeline.repeated_loads import may_repeat  # few need it
 
@@ -674,23 +696,6 @@ def _stage_load(
             return None
     stage = _stage_layout(tile, fast, dots)
     return StagedLoad(op, stage, tuple(dot for dot, _ in dots), through_registers)
-
-
-def _is_looked_up(function: Function, pointer: Operand) -> bool:
-    """Whether each element has an address of its own that was loaded, as in a table: the words of
-    weights are copied ahead, what is looked up by their bits is in the first cache."""
-    origin, waiting, seen = definitions(function), [pointer], set[Operand]()
-    while waiting:
-        value = waiting.pop()
-        op = origin.get(value) if isinstance(value, Value) else None
-        if op is None or value in seen or shape_of(value.type) != shape_of(pointer.type):
-            continue
-        seen.add(value)
-        if isinstance(op, Load):
-            return True
-        if op.elementwise:
-            waiting += op.inputs
-    return False
 
 
 def _follows(function: Function, load: StagedLoad, first: StagedLoad) -> bool:

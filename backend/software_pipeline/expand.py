@@ -93,6 +93,11 @@ class PipelineExpander(LoopPipeliner):
         self.unread: dict[Op, StagedLoad] = {}
         """Loads of the block whose stages registers have not been read from yet."""
 
+    @property
+    def bytes(self) -> int:
+        """The bytes of shared memory of all buffers."""
+        return sum(op.shape[0] * SharedTile.of(op).bytes for op in (*self.buffers, *self.stored))
+
     def _buffer(self, load: StagedLoad) -> SharedAlloc:
         return load.place.allocate(self.depth_of(load), load.op.location)
 

@@ -231,3 +231,20 @@ def may_repeat(function: Function, pointer: Operand) -> bool:
         elif not isinstance(op, Load):
             waiting += op.inputs
     return False
+
+
+def is_looked_up(function: Function, pointer: Operand) -> bool:
+    """Whether each element has an address of its own that was loaded, as in a table: the words of
+    weights are copied ahead, what is looked up by their bits is in the first cache."""
+    origin, waiting, seen = definitions(function), [pointer], set[Operand]()
+    while waiting:
+        value = waiting.pop()
+        op = origin.get(value) if isinstance(value, Value) else None
+        if op is None or value in seen or shape_of(value.type) != shape_of(pointer.type):
+            continue
+        seen.add(value)
+        if isinstance(op, Load):
+            return True
+        if op.elementwise:
+            waiting += op.inputs
+    return False

@@ -11,7 +11,7 @@ from tileir.backend.layouts.dot_layouts import k_order
 from tileir.backend.layouts.mma import instruction
 from tileir.backend.shared_memory.conversion_plan import conversion
 from tileir.backend.target import target
-from tileir.builder import BF16, F32, Builder, arg, pointer
+from tileir.builder import BF16, F32, I32, Builder, arg, pointer
 from tileir.types import Tile
 
 NUMPY = {BF16: bfloat16, F32: np.float32}
@@ -148,3 +148,50 @@ def _of(value, shape):
     from tileir.values import Value
 
     return Value(Tile(value.type.element, shape, value.type.layout), value.name)
+
+
+def chunks(element, rows=32, columns=64):
+    """The state that dots of `rows` keys and values add to, and the sums of the queries with it:
+    S += K^T V, O[i] = (Q K^T) V + Q S, all tf32 of what is copied ahead as `element`."""
+    b = Builder()
+    inputs = {name: arg(pointer(element), aligned=16) for name in "qkv"}
+    with b.kernel("k", **inputs, o=arg(pointer(F32), aligned=16), n=arg(I32)) as (q, k, v, o, n):
+        narrow, wide = places(b, rows, rows, rows), places(b, rows, columns, columns)
+        state, zero = b.var(b.full((rows, columns), 0.0, F32)), b.full((rows, rows), 0.0, F32)
+        with b.for_(0, n, stages=3, independent_loads=True) as i:
+            at, to = narrow + i * (rows * rows), wide + i * (rows * columns)
+            queries, keys = ((x + at).load().to(F32) for x in (q, k))
+            values = (v + to).load().to(F32)
+            scores = b.dot(queries, b.trans(keys, order=[1, 0]), zero, precision="tf32")
+            total = b.dot(queries, state.get(), b.full((rows, columns), 0.0, F32), precision="tf32")
+            (o + to).store(b.dot(scores, values, total, precision="tf32"))
+            state.set(b.dot(b.trans(keys, order=[1, 0]), values, state.get(), precision="tf32"))
+    return b.module()
+
+
+@pytest.mark.parametrize("warps", [2, 4])
+def test_narrow_stages_are_read_as_neighbours_by_wider_dots(warps):
+    """`ldmatrix` loads two neighbours along K for a lane. Each stage is read in the layouts of its
+    dots, and no conversion of it goes through shared memory."""
+    kernel = lowered(chunks(BF16), warps)
+    reads = {op.results[0]: op for op in kernel.ops if op.mnemonic == "gpu.local_load"}
+    assert len(reads) >= 3
+    for op in reads.values():
+        assert op.type.element is BF16
+        assert op.type.layout.lane[:2] in (((0, 2), (0, 4)), ((2, 0), (4, 0)))
+    casts = {op.results[0] for op in kernel.ops if op.mnemonic == "fpext" and op.value in reads}
+    converted = {op.source for op in kernel.ops if op.mnemonic == "gpu.convert_layout"}
+    assert converted.isdisjoint({*reads, *casts})
+
+
+@pytest.mark.parametrize("warps", [1, 2])
+def test_sums_of_neighbours_stay_as_they_are(warps):
+    random, n = np.random.default_rng(0), 2
+    shapes = (n, 32, 32), (n, 32, 32), (n, 32, 64)
+    inputs = [random.integers(-1, 2, shape).astype(bfloat16) for shape in shapes]
+    expected, threads = np.full((2, n, 32, 64), np.nan, np.float32)
+    module = chunks(BF16)
+    interpret(module, "k", (1,), [*inputs, expected, n])
+    options = {"num_warps": warps, "target": "sm_90a"}
+    SimtExecutor().launch(module, "k", (1,), [*inputs, threads, n], **options)
+    np.testing.assert_array_equal(threads, expected)

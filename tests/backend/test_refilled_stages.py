@@ -177,3 +177,47 @@ def test_results_of_warpgroups_with_a_stage_less(n: int) -> None:
     options: dict[str, Any] = {"num_warps": 4, "target": "sm_90a", "warp_specialize": False}
     SimtExecutor().launch(module, "f", (1,), [*inputs, scales, threads, n], **options)
     np.testing.assert_array_equal(threads, expected)
+
+
+def converted(size: int, depth: int, stages: int) -> Any:
+    """C = the sum over i of A[i] (B[i] as f16) + A[i] (D[i] as f16), of 64 rows, `size` columns and
+    `depth` elements for each sum; B and D are f32."""
+    b = Builder()
+    halves, singles = arg(pointer(F16), aligned=16), arg(pointer(F32), aligned=16)
+    with b.kernel("f", a=halves, b=singles, d=singles, c=pointer(F32), n=arg(I32)) as (
+        left, right, other, c, n,
+    ):  # fmt: skip
+        at_a = b.arange(64)[:, None] * depth + b.arange(depth)[None, :]
+        at_b = b.arange(depth)[:, None] * size + b.arange(size)[None, :]
+        total = b.var(b.full((64, size), 0.0, F32))
+        with b.for_(0, n, stages=stages) as i:
+            rows = (left + (at_a + i * (64 * depth))).load()
+            for x in (right, other):
+                columns = (x + (at_b + i * (depth * size))).load().to(F16)
+                total.set(b.dot(rows, columns, total.get()))
+        (c + (b.arange(64)[:, None] * size + b.arange(size)[None, :])).store(total.get())
+    return b.module()
+
+
+@pytest.mark.parametrize(("size", "depth"), [(64, 2), (128, 1)])
+def test_threads_refill_one_stage_where_warpgroups_lack_shared_memory(
+    size: int, depth: int
+) -> None:
+    """Two stages of 144 KiB do not fit, with which warpgroups would compute the dots; two of 80 KiB
+    do."""
+    done = run_pipeline(converted(size, 128, 2), target("sm_90a"), WARPGROUPS, None)
+    assert depths(done)[:3] == [depth] * 3
+    assert ("gpu.wgmma" in in_loop(done)) == (depth == 2)
+
+
+@pytest.mark.parametrize("n", [0, 1, 3])
+def test_results_of_a_stage_that_threads_refill_for_warpgroups(n: int) -> None:
+    random = np.random.default_rng(n)
+    left = random.integers(-1, 2, (n, 64, 128)).astype(np.float16)
+    others = [random.integers(-1, 2, (n, 128, 128)).astype(np.float32) for _ in range(2)]
+    module = converted(128, 128, 2)
+    expected, threads = np.full((2, 64, 128), np.nan, np.float32)
+    tileir.interpret(module, "f", (1,), [left, *others, expected, n])
+    options: dict[str, Any] = {"num_warps": 4, "target": "sm_90a", "warp_specialize": False}
+    SimtExecutor().launch(module, "f", (1,), [left, *others, threads, n], **options)
+    np.testing.assert_array_equal(threads, expected)
