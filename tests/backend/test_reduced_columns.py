@@ -50,3 +50,26 @@ def test_lanes_own_neighbours_along_columns_where_rows_are_short():
     """Four lanes load a row of 64 bytes, so that a warp loads 8 neighbours, which are whole lines:
     the rows of a thread, and its elements of the vector, are 8 apart."""
     assert loads(product(32, 32), 1) == {"ld.global.v4.b32": 4, "ld.global.b16": 4}
+
+
+@for_each("stored", [False, True])
+def test_warps_share_no_columns_that_are_only_reduced(stored):
+    """Each warp reduces its own columns, without a barrier. Of a tile that is stored, too,
+    warps own rows: a thread then needs few addresses, and few values of each column."""
+    b = Builder()
+    inputs = {name: arg(pointer(F32), aligned=16) for name in "xyz"}
+    with b.kernel("k", **inputs) as (x, y, z):
+        across = b.arange(512)
+        at = b.arange(16)[:, None] * 512 + across[None, :]
+        tile = (x + at).load()
+        (y + across).store(tile.sum(axis=0))
+        if stored:
+            (z + at).store(tile * tile)
+    module = b.module()
+    ptx = compile_kernel(module, "sm_90a", options={"num_warps": 4}).ptx
+    assert ("bar" in ptx) == stored
+    x = np.random.default_rng(0).integers(-8, 8, 16 * 512).astype(np.float32)
+    y, z = np.zeros(512, np.float32), np.zeros_like(x)
+    SimtExecutor().launch(module, None, 1, [x, y, z], num_warps=4)
+    np.testing.assert_array_equal(y, x.reshape(16, 512).sum(axis=0))
+    np.testing.assert_array_equal(z, x * x * stored)
