@@ -4,7 +4,7 @@
 
 Writes FOLDER/any_addressing.json. Needs torch; tileir need not be installed; columns of Triton are
 there if it is. Kernels are those of `any_addressing_kernels.py`, compiled by tileir for sm_90a
-without warp specialization ("""
+without warp specialization."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ from types import ModuleType
 from typing import Any, NamedTuple, TypeAlias
 
 import checks
+from triton_backend import importable_tree  # type: ignore[import-not-found]
 
 HERE = Path(__file__).resolve().parent
-PARTS = ("builder", "textual", "backend", "frontends", "tools", "testing")
 CASE_SECONDS = 30
 """The most that one case may take."""
 
@@ -470,7 +470,7 @@ def main() -> int:
     numbers = [i for i, x in enumerate(cases()) if not words or words & {x.family, x.element}]
     Path(options.folder).mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as tree:
-        os.environ["PYTHONPATH"] = os.pathsep.join([str(_importable(Path(tree))), str(HERE)])
+        os.environ["PYTHONPATH"] = os.pathsep.join([str(importable_tree(Path(tree))), str(HERE)])
         if options.compile:
             return subprocess.run([sys.executable, "-c", _COMPILE], check=False).returncode
         rows = _all(Path(options.folder), numbers, time.monotonic() + options.seconds)
@@ -534,17 +534,6 @@ def _child(folder: Path, numbers: list[int]) -> int:
         partial.write_text(json.dumps(row))
         partial.rename(_row_of(folder, number))
     return 0
-
-
-def _importable(tree: Path) -> Path:
-    """A folder in which this checkout can be imported."""
-    root = HERE.parent
-    (tree / "tileir").mkdir()
-    for path in (root / "tileir").iterdir():
-        (tree / "tileir" / path.name).symlink_to(path)
-    for part in PARTS:
-        (tree / "tileir" / part).symlink_to(root / part)
-    return tree
 
 
 def _print_rows(rows: dict[str, Any]) -> int:

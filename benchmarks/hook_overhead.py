@@ -57,11 +57,11 @@ def main() -> int:
 
 
 def environment(work: Path, name: str) -> dict[str, str]:
-    from triton_backend import _importable  # type: ignore[import-not-found]
+    from triton_backend import importable_tree  # type: ignore[import-not-found]
 
     variables = {k: v for k, v in os.environ.items() if not k.startswith("TILEIR_")}
     path = [
-        str(_importable(work / "tree")),
+        str(importable_tree(work / "tree")),
         str(HERE),
         *filter(None, [variables.get("PYTHONPATH")]),
     ]

@@ -12,6 +12,7 @@ something was wrong that is right with Triton.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
 import subprocess
@@ -48,7 +49,7 @@ def main() -> int:
 
 def _child(compiler: str, folder: Path, options: argparse.Namespace) -> dict[str, Any]:
     """The results of a process whose kernels `compiler` builds."""
-    tree, results = _importable(folder / "tree"), folder / f"{compiler}.json"
+    tree, results = importable_tree(folder / "tree"), folder / f"{compiler}.json"
     variables = {k: v for k, v in os.environ.items() if not k.startswith("TILEIR_")}
     environment = {
         **variables,
@@ -66,24 +67,33 @@ def _child(compiler: str, folder: Path, options: argparse.Namespace) -> dict[str
     return {**results, "exit_status": done.returncode}
 
 
-def _importable(tree: Path) -> Path:
-    """A folder in which this checkout can be imported, and is found by its entry points."""
+def importable_tree(tree: Path) -> Path:
+    """A folder in which this checkout can be imported, and is found by its entry points.
+
+    Several processes may make it at the same time.
+    """
     root, information = HERE.parent, tree / "tileir-0.dist-info"
-    if not tree.exists():
-        information.mkdir(parents=True)
-        (information / "METADATA").write_text("Name: tileir\nVersion: 0.1.0\n")
-        (information / "entry_points.txt").write_text(_entry_points(root))
-        (tree / "tileir").mkdir()
-        for part in PARTS:
-            (tree / "tileir" / part).symlink_to(root / part)
-        (tree / "tileir_triton").symlink_to(root / "tileir_triton")
+    information.mkdir(parents=True, exist_ok=True)
+    (tree / "tileir").mkdir(exist_ok=True)
+    _write(information / "METADATA", "Name: tileir\nVersion: 0.1.0\n")
+    _write(information / "entry_points.txt", _entry_points(root))
     for link in (tree / "tileir").iterdir():  # modules may have gone or come since
         if not link.exists():
-            link.unlink()
-    for path in (root / "tileir").iterdir():
-        if not os.path.lexists(tree / "tileir" / path.name):
-            (tree / "tileir" / path.name).symlink_to(path)
+            link.unlink(missing_ok=True)
+    links = {tree / "tileir_triton": root / "tileir_triton"}
+    links |= {tree / "tileir" / path.name: path for path in (root / "tileir").iterdir()}
+    links |= {tree / "tileir" / part: root / part for part in PARTS}
+    for link, path in links.items():
+        with contextlib.suppress(FileExistsError):
+            link.symlink_to(path)
     return tree
+
+
+def _write(path: Path, text: str) -> None:
+    """Write a file so that nobody reads a part of it."""
+    partial = path.with_name(f"{path.name}.{os.getpid()}")
+    partial.write_text(text)
+    partial.replace(path)
 
 
 def _entry_points(root: Path) -> str:

@@ -78,10 +78,14 @@ def main() -> int:
 
 def run(options: argparse.Namespace, file: Path, work: Path, log: Path) -> None:
     """Run a file's cases, in as many processes as end early and one more."""
-    from triton_backend import _importable  # type: ignore[import-not-found]
+    from triton_backend import importable_tree  # type: ignore[import-not-found]
 
     variables = {k: v for k, v in os.environ.items() if not k.startswith(("TILEIR_", "TRITON_"))}
-    path = [str(_importable(work / "tree")), str(HERE), *variables.get("PYTHONPATH", "").split(":")]
+    path = [
+        str(importable_tree(work / "tree")),
+        str(HERE),
+        *variables.get("PYTHONPATH", "").split(":"),
+    ]
     environment = {
         **variables,
         "PYTHONPATH": os.pathsep.join(filter(None, path)), "TILEIR_TRITON_CPU": "native",

@@ -129,11 +129,11 @@ def matrix_of(
 ) -> dict[str, Any]:
     """The result by kernel and way: `right`, or the error, with Triton imported from the folder
     `release`, or as installed if that is the current folder."""
-    from triton_backend import _importable  # type: ignore[import-not-found]
+    from triton_backend import importable_tree  # type: ignore[import-not-found]
 
     rows: dict[str, Any] = {}
     variables = {k: v for k, v in os.environ.items() if not k.startswith(("TILEIR_", "TRITON_"))}
-    path = [str(_importable(work / "tree")), str(HERE)]
+    path = [str(importable_tree(work / "tree")), str(HERE)]
     path += [str(release)] if release != Path() else [variables.get("PYTHONPATH", "")]
     for way in ways:
         results, begin = work / f"{way}.json", time.monotonic()

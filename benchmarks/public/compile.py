@@ -37,10 +37,10 @@ HERE = Path(__file__).resolve().parent
 def importable() -> Path:
     """A folder in which this checkout is importable as tileir, with its entry points."""
     sys.path.insert(0, str(HERE.parent))
-    from triton_backend import _importable  # type: ignore[import-not-found]
+    from triton_backend import importable_tree  # type: ignore[import-not-found]
 
     tree = Path(tempfile.gettempdir()) / f"tileir_tree_{os.getuid()}_{zlib.crc32(bytes(HERE)):x}"
-    return _importable(tree)
+    return importable_tree(tree)
 
 
 def cpu_seconds() -> float:
