@@ -29,7 +29,7 @@ def blocked_layout(
     fewer than `least` for that), lanes follow along `order`, warps
     from the slowest dimension, and registers repeat the block until `shape` is covered. Along the
     dimension `within`, unless it is the fastest, a thread holds neighbours too where lanes and
-    warps divide the extent. Warps lie along the dimension `reduced` only where the others leave no
+    warps divide the extent. Warps divide the dimension `reduced` only where the others leave no
     elements to them.
     """
     steps = _block_steps(shape, order, vector, num_warps, lanes, within, least, reduced)

@@ -474,9 +474,9 @@ class AnchorLayouts:
         if within is None and not self._multiplies and self._has_whole_lines(shape, order[0]):
             axes = self._axes_of_reductions(shape)
             within = next((a for a in axes if self._loads_vectors(shape[a])), None)
-        across = min(axes) if len(axes) == 1 and not self._is_written(shape) else None
+        reduced = min(axes) if len(axes) == 1 and not self._is_written(shape) else None
         return blocked_layout(
-            shape, order, width, self.num_warps, within=within, least=least, reduced=across
+            shape, order, width, self.num_warps, within=within, least=least, reduced=reduced
         )
 
     def _is_written(self, shape: Vector) -> bool:

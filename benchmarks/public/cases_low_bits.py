@@ -26,7 +26,7 @@ def nibbles(packed, dim):
 
 
 # onecomp_runtime and gptq_triton: weights packed along K, zeros along N -----------------------
-def _packed(name, rows, k, columns, group, function):
+def _add_int4(name, rows, k, columns, group, function):
     @lambda make: add(name, make)
     def _build(device):
         qweight, qzeros = words(device, k // 8, columns), words(device, k // group, columns // 8)
@@ -52,9 +52,9 @@ def _gptq(x, qweight, scales, qzeros, group):
 for _rows, _k, _columns in (
     (120, 1280, 3680), (120, 3840, 1280), (250, 1280, 3680), (750, 1280, 3680), (2250, 1280, 3680),
 ):  # fmt: skip
-    _packed(f"onecomp/int4_gemm_{_rows}_{_k}", _rows, _k, _columns, 32, _onecomp)
+    _add_int4(f"onecomp/int4_gemm_{_rows}_{_k}", _rows, _k, _columns, 32, _onecomp)
 for _rows, _group in ((1024, 128), (16, 128), (1024, 4096)):
-    _packed(f"gptq_triton/matmul4_{_rows}_{_group}", _rows, 4096, 4096, _group, _gptq)
+    _add_int4(f"gptq_triton/matmul4_{_rows}_{_group}", _rows, 4096, 4096, _group, _gptq)
 
 
 # otf_llm: bytes of two values along K ---------------------------------------------------------
@@ -131,7 +131,7 @@ for _bits in (3, 4, 6, 8):
         ends = torch.tensor([-12.0, -2.0], device=device).to(F16).repeat(blocks, 1)
         steps = dict(previous_step=9, step=10, beta1=0.9, beta2=0.999, lr=1e-3, eps=1e-8)
         sizes = dict(n_bits=bits, block_size=block, m_block_size=part, original_numel=count)
-        rest = dict(weight_decay=0.01, m_step_factor=1.0, m_seed=7, v_seed=11)
+        rest = {"weight_decay": 0.01, "m_step_factor": 1.0, "m_seed": 7, "v_seed": 11}
 
         def step():
             states = [t.clone() for t in (p, g, codes, means, *one, second, ends)]
@@ -142,7 +142,7 @@ for _bits in (3, 4, 6, 8):
 
 
 # flash_swiglu_mlp ---------------------------------------------------------------------------------
-def _gated(name, keeps, tokens):
+def _add_gate(name, keeps, tokens):
     @lambda make: add(f"flash_swiglu/{name}", make)
     def _build(device):
         ops = alone("flash_swiglu_mlp.ops", ("flash_swiglu_mlp",))
@@ -151,5 +151,5 @@ def _gated(name, keeps, tokens):
         return forward_step(lambda x: ops.gemm_swiglu(x, gate, up, 1.0, keeps)[0], x)
 
 
-_gated("gate_and_up", False, 4096)
-_gated("gate_and_up_training", True, 4096)
+_add_gate("gate_and_up", False, 4096)
+_add_gate("gate_and_up_training", True, 4096)

@@ -435,7 +435,7 @@ class _Resolve:
         self.extents = last_extents(parameters)
         """The last extents of tensors. Where they are multiples of the longest vector of elements,
         no access of one ends outside. Copies by tensor maps need not know, but threads store
-        results for which shared memory has no room."""
+        results that shared memory cannot hold, too."""
         parts = {i + k for i, rank in self.ranks.items() for k in range(1, 1 + 2 * rank)}
         self.first = [i for i in range(len(parameters)) if i not in parts]
         """The parameter, or the first of several, that each argument is for."""

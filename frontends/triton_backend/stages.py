@@ -234,8 +234,8 @@ def _options_of_launches(module: Module, kernel: CompiledKernel, options: Any) -
         limited = {**chosen, "max_registers": limit, "warp_specialize": False}
         return limited if places else {}
     try:
-        made = with_made_descriptors(module, name, places)
-        usual = with_multiples(made, name, last_extents(parameters))
+        described = with_made_descriptors(module, name, places)
+        usual = with_multiples(described, name, last_extents(parameters))
         with_maps = options_with_maps(usual, name, chosen, target)
     except TileirError:  # the kernel without is compiled
         with_maps = {}
