@@ -20,6 +20,7 @@ def blocked_layout(
     lanes: int = 32,
     within: int | None = None,
     least: int = 1,
+    reduced: int | None = None,
 ) -> Layout:
     """A tiling that keeps neighbouring lanes on neighbouring elements (paper Figure 5).
 
@@ -28,9 +29,10 @@ def blocked_layout(
     fewer than `least` for that), lanes follow along `order`, warps
     from the slowest dimension, and registers repeat the block until `shape` is covered. Along the
     dimension `within`, unless it is the fastest, a thread holds neighbours too where lanes and
-    warps divide the extent.
+    warps divide the extent. Warps divide the dimension `reduced` only where the others leave no
+    elements to them.
     """
-    steps = _block_steps(shape, order, vector, num_warps, lanes, within, least)
+    steps = _block_steps(shape, order, vector, num_warps, lanes, within, least, reduced)
     return layout(len(shape), repeats=steps)
 
 
@@ -44,7 +46,7 @@ def rows_per_warp_layout(shape: Vector, order: Vector, vector: int, num_warps: i
 
 def _block_steps(
     shape: Vector, order: Vector, vector: int, num_warps: int, lanes: int, within: int | None,
-    least: int = 1,
+    least: int = 1, reduced: int | None = None,
 ) -> tuple[Repeat, ...]:  # fmt: skip
     """The steps of `blocked_layout`."""
     fast, extents_left = order[0], list(shape)
@@ -59,7 +61,8 @@ def _block_steps(
         extents_left[dim] = -(-extents_left[dim] // count)
         lanes //= count
     steps.append(Repeat("lane", lanes, None))
-    steps += _warps_along(extents_left, order, num_warps)
+    ways = tuple(sorted(order, key=lambda dim: dim != reduced))
+    steps += _warps_along(extents_left, ways, num_warps)
     steps += [Repeat("register", extents_left[dim], dim) for dim in order]
     if within not in (None, fast):
         along = [step for step in steps if step.dim == within]

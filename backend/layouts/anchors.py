@@ -461,7 +461,39 @@ class AnchorLayouts:
         within = self._scanned.get(shape)
         if within is None and shape in self._multiplied:
             return rows_per_warp_layout(shape, order, width, self.num_warps)
-        return blocked_layout(shape, order, width, self.num_warps, within=within, least=least)
+        axes = set[int]()
+        if within is None and not self._multiplies and self._has_whole_lines(shape, order[0]):
+            axes = self._axes_of_reductions(shape)
+            within = next((a for a in axes if self._loads_vectors(shape[a])), None)
+        reduced = min(axes) if len(axes) == 1 and not self._is_written(shape) else None
+        return blocked_layout(
+            shape, order, width, self.num_warps, within=within, least=least, reduced=reduced
+        )
+
+    def _is_written(self, shape: Vector) -> bool:
+        types = [op.inputs[0].type for op in accesses(self.function) if op.effects & Effects.WRITE]
+        return any(shape_of(kind) == shape for kind in types)
+
+    def _has_whole_lines(self, shape: Vector, fast: int) -> bool:
+        """Whether neighbours along `fast` take whole lines in each access of a tile of `shape`, so
+        that lanes may as well access lines that are far apart."""
+        types = [op.inputs[0].type for op in accesses(self.function)]
+        sizes = [_element_bytes(kind) for kind in types if shape_of(kind) == shape]
+        return bool(sizes) and shape[fast] * min(sizes) % LINE_BYTES == 0
+
+    def _axes_of_reductions(self, shape: Vector) -> set[int]:
+        """The axes along which tiles of `shape` are reduced."""
+        reductions = (op for op in self.function.ops if op.mnemonic == "reduce")
+        return {cast(Any, op).axis for op in reductions if shape_of(op.inputs[0].type) == shape}
+
+    def _loads_vectors(self, extent: int) -> bool:
+        """Whether vectors of `extent` elements are loaded, of which a thread can load neighbours at
+        once."""
+        for op in accesses(self.function):
+            vector, _, width = self._wish(op)
+            if op.results and width > 1 and prod(vector) == max(vector) == extent:
+                return True
+        return False
 
     def _wish(self, op: Op) -> tuple[Vector, Vector, int]:
         """Shape of an access, its dimensions fastest first, and elements per thread access."""

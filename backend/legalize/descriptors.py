@@ -15,8 +15,8 @@ from tileir.op import Op
 from tileir.ops.arith import Add, And, ICmp, IntegerPredicate, Mul, SMax
 from tileir.ops.atomic import AtomicRMW
 from tileir.ops.memory import Load, Store
-from tileir.ops.shape import GetElementPtr
-from tileir.types import I64, Descriptor, Tile, pointer
+from tileir.ops.shape import GetElementPtr, Reshape
+from tileir.types import I64, Descriptor, Tile, pointer, shape_of
 from tileir.values import Constant, Operand, Value, constant
 
 Mask: TypeAlias = Operand
@@ -212,20 +212,29 @@ def _pointers_and_mask(
     """Pointers to the elements of a tile of type `tile`, and the mask of those in bounds."""
     offset: Operand | None = None
     inside: Operand | None = None
+    axis = -1
     for at, dim in positions:
         (count,) = at.type.shape  # type: ignore[union-attr]
+        axis += count > 1
         limit = builder.splat(expansion.extents[dim], (count,))
         comparison = ICmp(at, limit, predicate_=IntegerPredicate.ULT)
         builder.ops.append(attrs.evolve(comparison, location=builder.source.location))
-        in_bounds = builder.broadcast_from_axis(builder.ops[-1].results[0], dim, tile.shape)
+        in_bounds = _spread(builder, builder.ops[-1].results[0], axis, tile.shape)
         stride = expansion.strides[dim]
         if not (isinstance(stride, Constant) and stride.bits == 1):
             at = builder.add(Mul(at, builder.splat(stride, (count,))))
-        term = builder.broadcast_from_axis(at, dim, tile.shape)
+        term = _spread(builder, at, axis, tile.shape)
         offset = term if offset is None else builder.add(Add(offset, term))
         inside = in_bounds if inside is None else builder.add(And(inside, in_bounds))
     assert offset is not None and inside is not None
     return builder.add(GetElementPtr(builder.splat(expansion.base, tile.shape), offset)), inside
+
+
+def _spread(builder: OpBuilder, x: Value, axis: int, shape: tuple[int, ...]) -> Operand:
+    """A tile of one dimension along `axis`, or everywhere if it has one element."""
+    if shape_of(x.type) != (1,):
+        return builder.broadcast_from_axis(x, axis, shape)
+    return builder.broadcast(builder.reshape(x, (1,) * len(shape)), shape)
 
 
 def _padding(tile: Tile, word: str) -> Operand:
@@ -235,16 +244,25 @@ def _padding(tile: Tile, word: str) -> Operand:
 
 
 def _access(builder: OpBuilder, op: Any, expansion: ExpandedDescriptor) -> None:
-    """The load, store or atomic op on pointers for an access through a descriptor."""
+    """The load, store or atomic op on pointers for an access through a descriptor. Blocks are
+    accessed without their dimensions of extent 1, as dots and tensor maps take them."""
     find_positions, kind = _ACCESSES[op.mnemonic]
-    positions, tile = find_positions(builder, op)
+    positions, block = find_positions(builder, op)
+    tile = Tile(block.element, tuple(n for n in block.shape if n > 1) or (1,))
     pointers, inside = _pointers_and_mask(builder, expansion, positions, tile)
     if kind is Load:
-        builder.add_final(Load(pointers, inside, _padding(tile, expansion.padding)))
-    elif kind is Store:
-        builder.add_final(Store(pointers, op.value, inside))
+        load = Load(pointers, inside, _padding(tile, expansion.padding))
+        if tile is block:
+            builder.add_final(load)
+        else:
+            loaded = builder.add(attrs.evolve(load, predicate=op.predicate))
+            builder.add_final(Reshape(loaded, block))
+        return
+    value = builder.reshape(op.value, tile.shape)
+    if kind is Store:
+        builder.add_final(Store(pointers, value, inside))
     else:
-        rmw = AtomicRMW(pointers, op.value, inside, op=op.op, sem=op.sem, scope=op.scope)
+        rmw = AtomicRMW(pointers, value, inside, op=op.op, sem=op.sem, scope=op.scope)
         builder.add_final(rmw)
 
 

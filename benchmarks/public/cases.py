@@ -124,7 +124,7 @@ def all_cases() -> dict[str, Case]:
     for package in (
         "liger", "fla", "fla_more", "flag_gems", "others", "inductor", "inductor_models",
         "tutorials", "matmuls", "gemms", "attentions", "mamba", "quantised", "single", "lmdeploy",
-        "servers", "training", "packages_more", "wider", "vllm", "sglang",
+        "servers", "training", "packages_more", "wider", "low_bits", "vllm", "sglang",
     ):  # fmt: skip  # sglang last: it replaces a function of Triton
         import_module(f"cases_{package}")
     return CASES

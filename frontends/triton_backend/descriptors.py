@@ -35,6 +35,11 @@ def descriptor_places(parameters: Sequence[Parameter]) -> tuple[int, ...]:
     return tuple(i for i, p in enumerate(parameters) if isinstance(p.type, Descriptor))
 
 
+def last_extents(parameters: Sequence[Parameter]) -> tuple[int, ...]:
+    """The parameters that are the last extents of descriptors, which follow these."""
+    return tuple(i + len(_block(parameters[i]).shape) for i in descriptor_places(parameters))
+
+
 def pads_with_nan(value: Any) -> bool:
     """Whether a host descriptor requests NaN for elements out of bounds."""
     return getattr(value, "padding", "zero") == "nan"

@@ -32,6 +32,7 @@ from tileir.frontends import ttir
 from tileir.frontends.triton_backend.descriptors import (
     LONGEST_VECTOR,
     descriptor_places,
+    last_extents,
     pads_with_nan,
     with_made_descriptors,
     with_multiples,
@@ -431,10 +432,10 @@ class _Resolve:
             i: len(cast(Descriptor, parameters[i].type).block.shape)
             for i in descriptor_places(parameters)
         }
-        maps = self.options.get("warp_specialize", True)
-        self.extents = () if maps else tuple(i + rank for i, rank in self.ranks.items())
+        self.extents = last_extents(parameters)
         """The last extents of tensors. Where they are multiples of the longest vector of elements,
-        no access of one ends outside. Copies by tensor maps need not know."""
+        no access of one ends outside. Copies by tensor maps need not know, but threads store
+        results that shared memory cannot hold, too."""
         parts = {i + k for i, rank in self.ranks.items() for k in range(1, 1 + 2 * rank)}
         self.first = [i for i in range(len(parameters)) if i not in parts]
         """The parameter, or the first of several, that each argument is for."""

@@ -23,8 +23,10 @@ from tileir.errors import (
 )
 from tileir.frontends.triton_backend.descriptors import (
     descriptor_places,
+    last_extents,
     with_launcher_parameters,
     with_made_descriptors,
+    with_multiples,
 )
 from tileir.frontends.triton_backend.launcher import options_with_maps, read_ttir
 from tileir.ir import Module
@@ -226,14 +228,15 @@ def _options_of_launches(module: Module, kernel: CompiledKernel, options: Any) -
         return {}
     name, target = kernel.plan.kernel, kernel.plan.target
     chosen, limit = _warps_and_stages(options), getattr(options, "maxnreg", None)
-    places = descriptor_places(module.functions[name].parameters)
+    parameters = module.functions[name].parameters
+    places = descriptor_places(parameters)
     if limit:
         limited = {**chosen, "max_registers": limit, "warp_specialize": False}
         return limited if places else {}
     try:
-        with_maps = options_with_maps(
-            with_made_descriptors(module, name, places), name, chosen, target
-        )
+        described = with_made_descriptors(module, name, places)
+        usual = with_multiples(described, name, last_extents(parameters))
+        with_maps = options_with_maps(usual, name, chosen, target)
     except TileirError:  # the kernel without is compiled
         with_maps = {}
     return with_maps or ({**chosen, "warp_specialize": False} if places else {})

@@ -483,6 +483,34 @@ def test_rows_of_whole_vectors_have_a_version(triton, machine):
     assert copies[0] < copies[1]
 
 
+def two_results():
+    """`DESCRIBED_MATMUL` with tiles of 128 x 128 x 128, and a second result, of f32: shared memory
+    holds three stages of the operands, or two and the results."""
+    text = re.sub(r"(\D[x<])(64|256)(?=[x>])|(?<=x)(64|256)(?=xf)", r"\g<1>128", DESCRIBED_MATMUL)
+    text = text.replace("c64_i32 = arith.constant 64", "c64_i32 = arith.constant 128")
+    text = text.replace("c256_i32 = arith.constant 256", "c256_i32 = arith.constant 128")
+    parameter = "%d: !tt.tensordesc<tensor<128x128xf32>>, %d0: i32, %d1: i32, %d2: i64, %d3: i64"
+    text = text.replace("%m: i32", f"{parameter}, %m: i32")
+    store = "    tt.descriptor_store %d[%1, %3], %acc_12 : {0}, tensor<128x128xf32>\n    tt.return"
+    return text.replace("    tt.return", store.format("!tt.tensordesc<tensor<128x128xf32>>"))
+
+
+@pytest.mark.parametrize(("n", "wide"), [(512, True), (520, False)])
+def test_results_that_threads_store_are_whole_vectors(triton, machine, n, wide):
+    """Next to copies by tensor maps, where the last extent is a multiple of 16."""
+    kinds = {"d": "tensordesc<fp32[128, 128]>", **dict.fromkeys("mnk", "i32")}
+    for name in "abc":
+        kinds[name] = "tensordesc<fp16[128, 128]>"
+    kernel = build(triton, two_results(), {name: kinds[name] for name in "abcdmnk"})
+    a, b, c, *numbers = described(256, n, 1024)[:6]
+    d = TensorDescriptor(TorchLike(16384, "float32", (256, n)), (256, n))
+    launch(kernel, (a, b, c, d, *numbers))
+    (loaded,) = machine.kernels
+    stores = re.findall(r"st\.global\S*", loaded.compiled.ptx)
+    assert "cp.async.bulk.tensor" in loaded.compiled.ptx
+    assert stores and all(".v4" in x for x in stores) == wide
+
+
 def test_a_limit_of_registers_is_that_of_every_version(triton, machine):
     """Also of tiles that would have tensor maps: warps with roles have registers of their own."""
     for text in (small(DESCRIBED_MATMUL), DESCRIBED_MATMUL):
