@@ -13,6 +13,7 @@ import attrs
 
 import tileir
 from tileir.backend import CompiledKernel, compile as compile_module
+from tileir.backend.layouts.idle_threads import fewest_warps
 from tileir.backend.permission import library_calls
 from tileir.errors import (
     Diagnostic,
@@ -99,11 +100,13 @@ def compile_ttir(
         if refused:
             raise UnsupportedError(Diagnostic("TIR0706", refused))
 
+        fewer = _reads_warps(metadata)
+
         def compile_with(chosen: Any) -> tuple[Module, CompiledKernel]:
             module = passed = _read(text, name, chosen)
             if described:
                 passed = with_launcher_parameters(module, name, descriptor_flags())
-            return module, _through_tileir(passed, name, chosen, capability)
+            return module, _through_tileir(passed, name, chosen, capability, fewer)
 
         try:
             module, kernel = compile_with(options)
@@ -196,19 +199,29 @@ def _read(text: str, name: str, options: Any) -> Module:
     return read_ttir(text, name, _warps_and_stages(options), overlapped)
 
 
-def _through_tileir(module: Module, name: str, options: Any, capability: int) -> CompiledKernel:
-    """The kernel with its machine code, unless only Triton has an assembler. Raises TileirError."""
-    kernel = compile_module(
-        module, _target(capability),
-        {
-            **_warps_and_stages(options),
-            "warp_specialize": False, "permit": ("inline_asm", "extern"),
-            "libraries": _libraries(module, options),
-            "max_registers": getattr(options, "maxnreg", None),
-            "limits": {"register_percent": _REGISTER_PERCENT},
-        },
-        name,
-    )  # fmt: skip
+def _reads_warps(metadata: dict[str, Any]) -> bool:
+    """Whether the launcher reads the number of warps from the metadata. jax-triton, whose metadata
+    start empty, reads it from the options. C++ code of Inductor may."""
+    return "num_ctas" in metadata and not is_launched_from_cpp()
+
+
+def _through_tileir(
+    module: Module, name: str, options: Any, capability: int, fewer: bool
+) -> CompiledKernel:
+    """The kernel with its machine code, unless only Triton has an assembler. If `fewer` warps than
+    the options say may be launched, a block has none that only duplicate elements of others, so
+    that more blocks are resident. Raises TileirError."""
+    chosen = {
+        **_warps_and_stages(options),
+        "warp_specialize": False, "permit": ("inline_asm", "extern"),
+        "libraries": _libraries(module, options),
+        "max_registers": getattr(options, "maxnreg", None),
+        "limits": {"register_percent": _REGISTER_PERCENT},
+    }  # fmt: skip
+    kernel = compile_module(module, _target(capability), chosen, name)
+    warps = fewest_warps(kernel.stages["barriers"].functions[name], kernel.plan.num_warps)
+    if fewer and warps < kernel.plan.num_warps:
+        kernel = compile_module(module, _target(capability), {**chosen, "num_warps": warps}, name)
     if kernel.plan.symbol != name:
         message = f"its symbol would be {kernel.plan.symbol}, and Triton looks for {name}"
         raise UnsupportedError(Diagnostic("TIR0706", message))

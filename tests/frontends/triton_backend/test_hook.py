@@ -9,6 +9,7 @@ import pytest
 
 from tileir.backend.nvptx.llvm_codegen import llvm_binding
 from tileir.errors import TileirError, UnsupportedError
+from tileir.frontends.triton_backend import stages as hook_stages
 from tileir_triton import hook, reporting
 from tileir_triton.settings import Settings
 
@@ -16,6 +17,8 @@ from .fakes import cuda_backend, install_fake, options
 from .kernels import ADD, BLOCK_OF_8, DESCRIBED, DESCRIBED_MATMUL, FOREIGN, OF_A_LIBRARY
 
 HERE = Path(__file__).parent
+LONG_ADD = ADD.replace("64", "1024")
+"""Every thread of 32 warps has an element."""
 
 
 @pytest.fixture
@@ -53,7 +56,7 @@ def test_a_kernel_goes_through_tileir(backend):
 
 def test_metadata_have_everything_that_launchers_read(backend):
     metadata = {}
-    stages(backend, ADD, metadata, num_warps=8)
+    stages(backend, LONG_ADD, metadata, num_warps=8)
     assert metadata["num_warps"] == 8
     integers = (
         "shared", "tmem_size", "global_scratch_size", "global_scratch_align",
@@ -116,11 +119,41 @@ def test_what_tileir_cannot_compile_is_tritons(backend, text, changed, reason):
 def test_a_cluster_is_one_block(backend, num_warps, num_ctas, expected):
     """Triton's launchers multiply the grid by `num_ctas` of the metadata."""
     metadata = {"num_ctas": num_ctas}
-    ptx = stages(backend, ADD, metadata, num_warps=num_warps, num_ctas=num_ctas)[2]
+    ptx = stages(backend, LONG_ADD, metadata, num_warps=num_warps, num_ctas=num_ctas)[2]
     assert metadata["num_warps"] == expected
     assert metadata["num_ctas"] == 1
     assert f".reqntid {32 * expected}" in ptx
     assert "cluster" not in ptx
+
+
+@pytest.mark.parametrize(("num_warps", "expected"), [(1, 1), (2, 2), (3, 3), (4, 2), (8, 2)])
+def test_a_block_has_no_warps_that_only_duplicate_elements(backend, num_warps, expected):
+    metadata = {"num_ctas": 1}
+    ptx = stages(backend, ADD, metadata, num_warps=num_warps)[2]
+    assert metadata["num_warps"] == expected
+    assert f".reqntid {32 * expected}" in ptx
+
+
+@pytest.mark.parametrize("from_cpp", [False, True])
+def test_a_block_has_all_warps_if_its_launcher_reads_the_options(backend, monkeypatch, from_cpp):
+    """jax-triton's launcher, whose metadata start empty, and C++ code of Inductor."""
+    monkeypatch.setattr(hook_stages, "is_launched_from_cpp", lambda: from_cpp)
+    metadata = {"num_ctas": 1} if from_cpp else {}
+    stages(backend, ADD, metadata)
+    assert metadata["num_warps"] == 4
+
+
+def test_a_block_has_all_warps_if_they_may_be_told_apart(backend):
+    """Inline assembly may read the index of the thread."""
+    assembly = (
+        '%t = tt.elementwise_inline_asm "mov.u32 $0, %tid.x;" {constraints = "=r,r", '
+        "packed_element = 1 : i32, pure = false} %i : tensor<64xi32> -> tensor<64xi32> loc(#loc1)\n"
+        "    %xp = tt.addptr %xs, %t"
+    )
+    metadata = {"num_ctas": 1}
+    ptx = stages(backend, ADD.replace("%xp = tt.addptr %xs, %i", assembly), metadata)[2]
+    assert metadata["num_warps"] == 4
+    assert "%tid.x;" in ptx
 
 
 def test_clusters_that_another_launcher_starts_are_tritons(backend):
