@@ -120,6 +120,24 @@ def test_results_are_those_of_the_indices(
                 assert found is None, "an index that overflows is another one modulo the extent"
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_kernel_ends_where_an_index_is_as_far_below_0_as_the_extent(kind: str) -> None:
+    """Remainders of negative indices are negative: from -n on, lanes wrap around that a mask would
+    not leave out."""
+    middle = "%a512 = getelementptr f16* %a, i32 512\n  %as = splat f16*<16, 16> %a512"
+    text = str(kernel(kind, "zero")).replace("%as = splat f16*<16, 16> %a", middle)
+    module = parse(text)
+    function = mask_wrapped_loads(module.kernel(), is_checked=True)
+    changed = attrs.evolve(module, functions={"k": function})
+    for extent in (1, 5, 16, 24):
+        for start in (-40, -extent - 1, -extent, 1 - extent, -1, 0):
+            wanted, found = (stored(m, start, extent, 0) for m in (module, changed))
+            assert wanted is not None
+            assert (found is None) == (start <= -extent), (extent, start)
+            if found is not None:
+                np.testing.assert_array_equal(found, wanted)
+
+
 @pytest.mark.parametrize("end", ["store", "atomic", "added"])
 @pytest.mark.parametrize("wrapped", [HINTED, SELECTED], ids=["hinted", "selected"])
 def test_results_are_those_of_indices_that_are_kept_below_the_extent(
