@@ -167,6 +167,15 @@ def test_other_selections_stay(other: str) -> None:
     assert mask_wrapped_loads(function) is function
 
 
+def test_loads_whose_lanes_are_stored_without_a_mask_keep_the_remainder() -> None:
+    """A dot of the other load is stored where the index is below the extent only."""
+    other = ADDED.replace("%sum = fadd f32<16, 16> %d, %vf\n  store %pc, %sum, %in",
+                          "store %pc, %vf\n  store %pc, %d, %in")  # fmt: skip
+    text = str(kernel("i32", "zero")).replace("store %pc, %d, %in", other)
+    function = parse(text).kernel()
+    assert mask_wrapped_loads(function) is function
+
+
 DOT = "%d = dot f32<16, 16> %x, f16<16, 16> 1.0, 0.0"
 UNPACKED = """%lo, %hi = split (f16<16, 8>, f16<16, 8>) %pairs
   %twice = fadd f16<16, 8> %lo, %lo

@@ -1,4 +1,4 @@
-"""Barriers of straight-line code, against the barriers of each pair of its ops.
+"""Barriers of sequences of ops, in one block or several, against the barriers of each pair of its ops.
 
 Two ops need a barrier between them by what they are, whatever other ops are between them. The
 barriers of a sequence therefore follow from those of its pairs."""
@@ -38,14 +38,17 @@ AFTER = """  gpu.barrier
 so a pair is examined in a function that also writes and releases."""
 
 
-def body(names: list[str]) -> str:
-    return "".join(f"  {LINES[n].format(f'r{i}')}\n" for i, n in enumerate(names)) + AFTER
+def body(names: list[str], blocks: bool) -> str:
+    """The ops, with `blocks` each in a block of its own."""
+    end = "  br b{0}\nb{0}:\n" if blocks else ""
+    lines = (f"  {LINES[n].format(f'r{i}')}\n{end.format(i)}" for i, n in enumerate(names))
+    return "".join(lines) + AFTER
 
 
-def barriers(names: list[str]) -> dict[int, str]:
+def barriers(names: list[str], blocks: bool = False) -> dict[int, str]:
     """The op before which a barrier is, by its number, and the kind of the barrier."""
     before = next(at for _, at in made(AFTER))
-    marks = [(kind, at - before) for kind, at in made(body(names))]
+    marks = [(kind, (at - before) // (1 + blocks)) for kind, at in made(body(names, blocks))]
     return {at: kind for kind, at in marks if at < len(names)}
 
 
@@ -80,7 +83,8 @@ def expected(names: list[str]) -> dict[int, str]:
 @for_each("seed", range(40))
 def test_pairs_of_ops_decide(seed: int) -> None:
     names = random.Random(seed).choices(list(LINES), k=6)
-    assert barriers(names) == expected(names), names
+    for blocks in (False, True):
+        assert barriers(names, blocks) == expected(names), names
 
 
 def test_pairs_need_barriers_of_both_kinds() -> None:

@@ -109,7 +109,7 @@ def test_every_point_where_the_conditions_hold_is_in_range(seed: int) -> None:
     choose = random.Random(seed)
     indices = [Index(n) for n in "ijk"]
     bounds = [
-        around(choose, form(choose, indices, choose.randint(1, 3)), choose.randint(-9, 9))
+        around(choose, form(choose, indices, choose.randint(0, 3)), choose.randint(-9, 9))
         for _ in range(choose.randint(2, 5))
     ]
     rows, reach = rows_of(bounds, indices), range(-8, 9)
