@@ -1,4 +1,4 @@
-"""Barriers of sequences of ops, in one block or several, against the barriers of each pair of its ops.
+"""Barriers of ops in one block or several, against the barriers of each pair of ops.
 
 Two ops need a barrier between them by what they are, whatever other ops are between them. The
 barriers of a sequence therefore follow from those of its pairs."""
