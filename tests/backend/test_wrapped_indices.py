@@ -131,6 +131,24 @@ def check_results(module: Any) -> None:
             np.testing.assert_array_equal(result, stored(module, start, extent))
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_kernel_ends_where_an_index_is_as_far_below_0_as_the_extent(kind: str) -> None:
+    """Remainders of negative indices are negative: from -n on, lanes wrap around that a mask would
+    not leave out."""
+    middle = "%a512 = getelementptr f16* %a, i32 512\n  %as = splat f16*<16, 16> %a512"
+    text = str(kernel(kind, "zero")).replace("%as = splat f16*<16, 16> %a", middle)
+    module = parse(text)
+    function = mask_wrapped_loads(module.kernel(), is_checked=True)
+    changed = attrs.evolve(module, functions={"k": function})
+    for extent in (1, 5, 16, 24):
+        for start in (-40, -extent - 1, -extent, 1 - extent, -1, 0):
+            wanted, found = (stored(m, start, extent, 0) for m in (module, changed))
+            assert wanted is not None
+            assert (found is None) == (start <= -extent), (extent, start)
+            if found is not None:
+                np.testing.assert_array_equal(found, wanted)
+
+
 @pytest.mark.parametrize("end", ["store", "atomic", "added"])
 @pytest.mark.parametrize("wrapped", [HINTED, SELECTED], ids=["hinted", "selected"])
 def test_results_are_those_of_indices_that_are_kept_below_the_extent(
@@ -151,6 +169,15 @@ def test_results_are_those_of_indices_that_are_kept_below_the_extent(
 )
 def test_other_selections_stay(other: str) -> None:
     function = kernel("i32", "zero", wrapped=other).kernel()
+    assert mask_wrapped_loads(function) is function
+
+
+def test_loads_whose_lanes_are_stored_without_a_mask_keep_the_remainder() -> None:
+    """A dot of the other load is stored where the index is below the extent only."""
+    other = ADDED.replace("%sum = fadd f32<16, 16> %d, %vf\n  store %pc, %sum, %in",
+                          "store %pc, %vf\n  store %pc, %d, %in")  # fmt: skip
+    text = str(kernel("i32", "zero")).replace("store %pc, %d, %in", other)
+    function = parse(text).kernel()
     assert mask_wrapped_loads(function) is function
 
 

@@ -154,3 +154,25 @@ def test_a_later_predicate_decides_where_an_earlier_one_is_undefined(op: str) ->
 def test_the_result_is_undefined(reason: str, op: str) -> None:
     with pytest.raises(InterpretError, match="TIR0505"):
         tileir.interpret(module(MAKES_UNDEFINED[reason], op), None, 1, arguments())
+
+
+ACCESSES = {
+    "load": "@%lo %s = load i32<8> %p, %m\n  store %to, %s, %lo",
+    "store": "@%lo store %to, %i, %m",
+    "atomic_rmw": "@%lo %s = atomic_rmw i32<8> %to, %i, %m {op = add}",
+    "atomic_cas": "@%lo %s = atomic_cas i32<8> %to, 0, %i, %m",
+    "atomic_load": "@%lo %s = atomic_load i32<8> %p, %m\n  store %to, %s, %lo",
+    "atomic_store": "@%lo atomic_store %to, %i, %m",
+}
+"""Accesses whose mask is undefined where their predicate is false."""
+
+
+@pytest.mark.parametrize("op", ACCESSES)
+def test_a_mask_is_not_read_where_the_predicate_is_false(op: str) -> None:
+    for reason, lines in TAKES_NO_PART.items():
+        made = parse(f"{HEAD}  {lines}\n  {ACCESSES[op]}\n  ret\n}}\n")
+        for name in (None, "lower-predicates"):
+            found = arguments()
+            changed = made if name is None else run(made, name).module
+            tileir.interpret(changed, None, 1, found)
+            assert found[1].tolist() == [0, 1, 2, 0, 0, 0, 0, 0], (reason, name)

@@ -16,7 +16,7 @@ KINDS = (F8E4M3, F8E5M2, F16, BF16, F32, F64)
 
 def bits_of(kind: Scalar) -> list[int]:
     """All of a small format; of others zeros, subnormals, powers of two and their neighbours of
-    both signs, and some at random."""
+    both signs, those nearest to integers below 1000, and some at random."""
     every = 1 << kind.bits
     if kind.bits == 8:
         return list(range(every))
@@ -29,6 +29,7 @@ def bits_of(kind: Scalar) -> list[int]:
             patterns |= {bits, bits - 1, bits + 1}
     subnormal = [choose.randrange(1 << choose.randint(1, kind.bits - 4)) for _ in range(400)]
     patterns |= {*subnormal, *(every // 2 + n for n in subnormal)}
+    patterns |= {encode(kind, float(n)) for n in range(1000)}
     patterns |= {choose.randrange(every) for _ in range(2000)}
     return sorted(n % every for n in patterns)
 
@@ -39,7 +40,6 @@ def digits(text: str) -> int:
     return max(1, len(mantissa))
 
 
-@pytest.mark.sampled(3)
 @pytest.mark.parametrize("kind", KINDS, ids=str)
 def test_a_float_is_written_with_the_fewest_digits(kind: Scalar) -> None:
     for bits in bits_of(kind):

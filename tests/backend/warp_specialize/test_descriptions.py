@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.backend.warp_specialize.masked_blocks import WORDS, kernel
 from tests.sizes import for_each
 from tileir.backend.tma.delinearize import _merge_dimensions
 from tileir.backend.tma.host_expressions import FORMULAS, HostOp, host_values
@@ -194,74 +195,6 @@ def test_distances_are_merged_where_there_are_too_many() -> None:
 
 # Blocks -------------------------------------------------------------------------------------------
 
-KERNEL = """tir 1.0
-
-define kernel void @f(f16* aligned(16) noalias %x, f32* noalias %y, i32 %m, i32 %n, i32 %s) {{
-entry:
-  %pid = program_id i32
-  %from = mul i32 %pid, {rows}
-  %i = make_range i32<{rows}>
-  %j = make_range i32<16>
-  %r = expand_dims i32<{rows}, 1> %i {{axis = 1}}
-  %c = expand_dims i32<1, 16> %j {{axis = 0}}
-  %fs = splat i32<{rows}, 1> %from
-  %row.0 = add i32<{rows}, 1> %r, %fs
-  %row.1 = add i32<{rows}, 1> %row.0, {shift}
-  %row = broadcast i32<{rows}, 16> %row.1
-  %col = broadcast i32<{rows}, 16> %c
-  %ns = splat i32<{rows}, 16> %n
-  %ms = splat i32<{rows}, 16> %m
-  %ss = splat i32<{rows}, 16> %s
-  %far = mul i32<{rows}, 16> %row, %ns
-  %at = add i32<{rows}, 16> %far, %col
-  %xs = splat f16*<{rows}, 16> %x
-  %p = getelementptr f16*<{rows}, 16> %xs, %at
-{mask}
-  %v = load f16<{rows}, 16> %p, %in, 0.0
-  %d = dot f32<{rows}, 16> %v, f16<16, 16> 1.0, 0.0
-  %row.2 = broadcast i32<{rows}, 16> %row.0
-  %to = mul i32<{rows}, 16> %row.2, 16
-  %o = add i32<{rows}, 16> %to, %col
-  %ys = splat f32*<{rows}, 16> %y
-  %q = getelementptr f32*<{rows}, 16> %ys, %o
-  store %q, %d
-  ret
-}}
-"""
-
-
-def less(left: str, right: str, name: str, rows: int, word: str = "slt") -> str:
-    kind = f"i1<{rows}, 16>"
-    return f"  {name}, _ = icmp ({kind}, {kind}) {left}, {right} {{predicate = {word}}}\n"
-
-
-WORDS = {"<": "slt", ">=": "sge", "<=": "sle", ">": "sgt", "u<": "ult", "u<=": "ule", "u>": "ugt"}
-
-
-def kernel(*terms: str, rows: int = 16, shift: int = 0) -> str:
-    """Loads where all `terms`, comparisons of tiles (`left < right`), hold."""
-    mask, last = "", ""
-    for n, term in enumerate(terms):
-        left, word, right = term.split()
-        for part in (left, right):
-            name, sign, other = part.partition("+")[0], "+" in part, part.partition("+")[2]
-            if sign:
-                mask += f"  %t{n} = add i32<{rows}, 16> %{name}, %{other}\n"
-            elif "-" in part:
-                name, _, other = part.partition("-")
-                mask += f"  %t{n} = sub i32<{rows}, 16> %{name}, %{other}\n"
-        sides = [
-            f"%t{n}" if "+" in p or "-" in p else "0" if p == "0" else f"%{p}"
-            for p in (left, right)
-        ]
-        mask += less(*sides, f"%c{n}", rows, WORDS[word])  # type: ignore[arg-type]
-        last = last or f"%c{n}"
-        if n:
-            mask += f"  %a{n} = and i1<{rows}, 16> {last}, %c{n}\n"
-            last = f"%a{n}"
-    mask_lines = mask.replace(f"{last} =", "%in =").replace(f"{last}, _ =", "%in, _ =")
-    return KERNEL.format(rows=rows, shift=shift, mask=mask_lines.rstrip("\n"))
-
 
 def floors(module: Any) -> dict[str, int]:
     """What each parameter is assumed to be at least."""
@@ -310,6 +243,79 @@ def test_masks_are_extents_and_parameters_are_not_negative(
             interpret(it, "f", (2,), [array[len(padding) :].copy(), y, m, n, s])
             results.append(y)
         assert (results[0] == results[1]).all(), (m, n, s)
+
+
+@for_each(("terms", "how", "least"), CASES)
+def test_parameters_are_assumed_to_be_as_small_as_they_may_be(
+    terms: tuple[str, ...], how: dict[str, Any], least: dict[str, int]
+) -> None:
+    assert floors(run(parse(kernel(*terms, **how)), "infer-descriptors").module) == least
+
+
+LOADED = "  %v = load f16<16, 16> %p, %in, 0.0\n"
+DOT = "  %d = dot f32<16, 16> %v, f16<16, 16> 1.0, 0.0\n"
+HALVES = "  %h = dot f16<16, 16> f16<16, 16> 1.0, {}, {}\n  %d = fpext f32<16, 16> %h\n"
+READERS = {
+    "A": (DOT, True),
+    "B": ("  %d = dot f32<16, 16> f16<16, 16> 1.0, %v, 0.0\n", True),
+    "A and B": ("  %d = dot f32<16, 16> %v, %v, 0.0\n", True),
+    "C": (HALVES.format("f16<16, 16> 1.0", "%v"), False),
+    "B and C": (HALVES.format("%v", "%v"), False),
+    "A and a sum": (DOT.replace("%d =", "%e =") + "  %w = fpext f32<16, 16> %v\n"
+                    "  %d = fadd f32<16, 16> %e, %w\n", False),
+}  # fmt: skip
+"""What reads a tile, and whether a descriptor may load it."""
+
+
+@pytest.mark.parametrize("reader", READERS)
+def test_tiles_of_other_values_or_for_other_ops_are_loaded_through_pointers(reader: str) -> None:
+    """A descriptor gives 0 out of bounds, and its tile goes to shared memory, for operands A and
+    B."""
+    lines, feeds_dots = READERS[reader]
+    described = set()
+    for default in (", %in, 0.0", ", %in, -0.0", ", %in, 1.0", ", %in, nan"):
+        loaded = LOADED.replace(", %in, 0.0", default)
+        text = kernel("row < ms", "col < ns").replace(LOADED, loaded).replace(DOT, lines)
+        module = parse(text)
+        found = run(module, "infer-descriptors").module
+        if "descriptor_load" in print_module(found):
+            described.add(default)
+        x = np.random.default_rng(3).integers(-3, 4, 40 * 24).astype(np.float16)
+        results = []
+        for it in (module, found):
+            y = np.full((32, 16), np.inf, np.float32)
+            interpret(it, "f", (2,), [x.copy(), y, 19, 8, 1])
+            results.append(y)
+        np.testing.assert_array_equal(results[0], results[1], str(default))
+    assert bool(described) == feeds_dots
+    assert not described & {", %in, 1.0", ", %in, nan"}
+
+
+STARTS = {
+    "a parameter": "%begin = sub i32 %s, 16",
+    "parameters": "%both = add i32 %s, %m\n  %begin = sub i32 %both, 16",
+    "an instance": "%begin = sub i32 32, %from",
+    "a parameter and an instance": "%begin = sub i32 %s, %from",
+    "an instance and a parameter": "%begin = sub i32 %from, %s",
+    "their sum": "%begin = add i32 %from, %s",
+    "their product": "%begin = mul i32 %pid, %s",
+}
+
+
+@for_each("name", STARTS)
+def test_the_host_guards_what_it_can_compute(name: str) -> None:
+    """A start that may be negative is an assumption where the launcher computes it, and asserted
+    by the kernel where it depends on the instance."""
+    text = kernel("row < ms", "col < ns")
+    text = text.replace("  %i = make_range", f"  {STARTS[name]}\n  %i = make_range")
+    module = parse(text.replace("splat i32<16, 1> %from", "splat i32<16, 1> %begin"))
+    found = run(module, "infer-descriptors").module.functions["f"]
+    assert any(op.mnemonic == "descriptor_load" for op in found.ops)
+    known = host_values(found)
+    checked = [op for op in found.ops if op.mnemonic in ("assume", "gpu.device_assert")]
+    assert len(checked) > 2
+    for op in checked:
+        assert (op.inputs[0] in known) == (op.mnemonic == "assume")
 
 
 def remarks(text: str) -> str:

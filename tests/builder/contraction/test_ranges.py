@@ -109,7 +109,7 @@ def test_every_point_where_the_conditions_hold_is_in_range(seed: int) -> None:
     choose = random.Random(seed)
     indices = [Index(n) for n in "ijk"]
     bounds = [
-        around(choose, form(choose, indices, choose.randint(1, 3)), choose.randint(-9, 9))
+        around(choose, form(choose, indices, choose.randint(0, 3)), choose.randint(-9, 9))
         for _ in range(choose.randint(2, 5))
     ]
     rows, reach = rows_of(bounds, indices), range(-8, 9)
@@ -124,6 +124,7 @@ def test_every_point_where_the_conditions_hold_is_in_range(seed: int) -> None:
         return
     for point in points:
         assert all(x in ranges[i] for i, x in zip(indices, point, strict=True))
+    assert all(ranges.values()) or not any(ranges.values())
 
 
 def test_an_index_that_grows_with_another_is_not_bounded() -> None:
@@ -133,6 +134,23 @@ def test_an_index_that_grows_with_another_is_not_bounded() -> None:
             [i, j, k],
             [AffineBound(i - j, 0, 4), AffineBound(j - k, 0, 4), AffineBound(i + j, 0, None)],
         )
+
+
+@for_each("seed", range(100))
+def test_a_form_of_forms_has_the_value_of_both(seed: int) -> None:
+    """Some of the indices are replaced, by forms that may contain them."""
+    choose = random.Random(seed)
+    indices = [Index(n) for n in "ijk"]
+    of = form(choose, indices, choose.randint(0, 3))
+    by = {
+        i: form(choose, indices, choose.randint(0, 3))
+        for i in choose.sample(indices, choose.randint(0, 3))
+    }
+    point = {i: choose.randint(-9, 9) for i in indices}
+    inner = point | {i: value(f, point) for i, f in by.items()}
+    assert value(of.substitute(by), point) == value(of, inner)
+    bound = around(choose, of, 0).substitute(by)
+    assert bound.of == of.substitute(by)
 
 
 @for_each("seed", range(300))

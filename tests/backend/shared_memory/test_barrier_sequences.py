@@ -1,0 +1,92 @@
+"""Barriers of ops in one block or several, against the barriers of each pair of ops.
+
+Two ops need a barrier between them by what they are, whatever other ops are between them. The
+barriers of a sequence therefore follow from those of its pairs."""
+
+from __future__ import annotations
+
+import functools
+import random
+
+from tests.backend.shared_memory.barrier_cases import made
+from tests.sizes import for_each
+
+LINES = {
+    "store": "store %p, %v",
+    "reversed load": "%{} = load f32<64, #a> %q",
+    "store of a thread": "store %x, 1.0",
+    "load of a thread": "%{} = load f32 %x",
+    "load of a row": "%{} = load f32<2, 32, #r> %pr",
+    "reversed store of a row": "store %qr, %vr",
+    "other array": "%{} = load f32<64, #a> %yp",
+    "fence": "fence {{sem = acq_rel}}",
+    "relaxed": "atomic_store %flag, 1 {{sem = relaxed}}",
+    "release": "atomic_store %flag, 1 {{sem = release}}",
+    "acquire": "%{} = atomic_load i32 %flag {{sem = acquire}}",
+    "conversion": "%{} = gpu.convert_layout f32<2, 32, #z> %vr {{layout = #z, shared = [0, 256]}}",
+    "conversion within warps": "%{} = gpu.convert_layout f32<8, 64, #w> %vg"
+    " {{layout = #w, shared = [256, 2048]}}",
+    "other bytes": "%{} = gpu.convert_layout f32<2, 32, #z> %vr"
+    " {{layout = #z, shared = [4096, 256]}}",
+}
+AFTER = """  gpu.barrier
+  store %p, %v
+  gpu.barrier
+  atomic_store %flag, 1 {sem = release}
+"""
+"""Accesses after a barrier: the pass omits what no other access of the function can conflict with,
+so a pair is examined in a function that also writes and releases."""
+
+
+def body(names: list[str], blocks: bool) -> str:
+    """The ops, with `blocks` each in a block of its own."""
+    end = "  br b{0}\nb{0}:\n" if blocks else ""
+    lines = (f"  {LINES[n].format(f'r{i}')}\n{end.format(i)}" for i, n in enumerate(names))
+    return "".join(lines) + AFTER
+
+
+def barriers(names: list[str], blocks: bool = False) -> dict[int, str]:
+    """The op before which a barrier is, by its number, and the kind of the barrier."""
+    before = next(at for _, at in made(AFTER))
+    marks = [(kind, (at - before) // (1 + blocks)) for kind, at in made(body(names, blocks))]
+    return {at: kind for kind, at in marks if at < len(names)}
+
+
+@functools.cache
+def between(first: str, second: str) -> str | None:
+    """The barrier between two ops."""
+    return barriers([first, second]).get(1)
+
+
+def expected(names: list[str]) -> dict[int, str]:
+    """The barriers that the pairs of `names` need. An op that converts through shared memory is a
+    barrier itself."""
+    needed: dict[int, str] = {}
+    waited_block = waited_warp = 0
+    for at, name in enumerate(names):
+        kinds = [
+            kind
+            for i in range(waited_block, at)
+            if (kind := between(names[i], name)) == "block" or (kind and i >= waited_warp)
+        ]
+        if kinds:
+            needed[at] = "block" if "block" in kinds else "warp"
+            waited_warp = at
+            waited_block = at if needed[at] == "block" else waited_block
+        if name in ("conversion", "other bytes"):
+            waited_block = waited_warp = at
+        elif name == "conversion within warps":
+            waited_warp = at
+    return needed
+
+
+@for_each("seed", range(40))
+def test_pairs_of_ops_decide(seed: int) -> None:
+    names = random.Random(seed).choices(list(LINES), k=6)
+    for blocks in (False, True):
+        assert barriers(names, blocks) == expected(names), names
+
+
+def test_pairs_need_barriers_of_both_kinds() -> None:
+    kinds = [between(first, second) for first in LINES for second in LINES]
+    assert kinds.count("block") > 20 and "warp" in kinds and kinds.count(None) > 20
