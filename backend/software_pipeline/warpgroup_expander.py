@@ -118,7 +118,7 @@ class WarpgroupExpander(PipelineExpander):
         self.is_fenced = _reads_stages_first(function.blocks[label], dots)
         """Whether a `wgmma` reads stages before the fence of an operand that threads store."""
         same_block = all(place[dot.results[0]] == label for dot in dots)
-        may_be_ahead = self.is_single and same_block and count > 2
+        may_be_ahead = self.is_single and same_block and count > _FEWEST_STAGES
         self.fences_ahead = self.is_fenced and may_be_ahead and not self.alone
         """Whether the stages of the next iteration are waited for and fenced during the `wgmma`."""
 
