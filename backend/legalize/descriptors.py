@@ -230,7 +230,7 @@ def _pointers_and_mask(
     return builder.add(GetElementPtr(builder.splat(expansion.base, tile.shape), offset)), inside
 
 
-def _spread(builder: OpBuilder, x: Value, axis: int, shape: tuple[int, ...]) -> Operand:
+def _spread(builder: OpBuilder, x: Operand, axis: int, shape: tuple[int, ...]) -> Operand:
     """A tile of one dimension along `axis`, or everywhere if it has one element."""
     if shape_of(x.type) != (1,):
         return builder.broadcast_from_axis(x, axis, shape)

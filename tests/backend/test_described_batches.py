@@ -60,12 +60,12 @@ def test_blocks_of_one_batch_are_operands_of_dots(batches):
     options = {"num_warps": 4, "num_stages": 3, "warp_specialize": False}
     ptx = compile_kernel(module, "sm_90a", options=options).ptx
     assert "cp.async" in ptx and "wgmma" in ptx and "ld.global" not in ptx
-    given, wanted = arguments()
-    tileir.interpret(module, "k", (2, batches), given)
-    np.testing.assert_array_equal(given[2], wanted)
-    given, _ = arguments()
-    SimtExecutor().launch(module, "k", (2, batches), given, target="sm_90a", **options)
-    np.testing.assert_array_equal(given[2], wanted)
+    inputs, expected = arguments()
+    tileir.interpret(module, "k", (2, batches), inputs)
+    np.testing.assert_array_equal(inputs[2], expected)
+    inputs, _ = arguments()
+    SimtExecutor().launch(module, "k", (2, batches), inputs, target="sm_90a", **options)
+    np.testing.assert_array_equal(inputs[2], expected)
 
 
 @for_each("op", ["descriptor_store", "descriptor_reduce"])

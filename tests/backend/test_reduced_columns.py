@@ -12,14 +12,14 @@ from tileir.backend.executors import SimtExecutor
 from tileir.builder import F16, F32, Builder, arg, pointer
 
 
-def product(rows, columns):
+def vector_times_matrix(rows, columns):
     """The vector `x` times a matrix `w`."""
     b = Builder()
     inputs = {name: arg(pointer(F16), aligned=16) for name in "xw"}
     with b.kernel("k", y=arg(pointer(F32), aligned=16), **inputs) as (y, x, w):
-        down, across = b.arange(rows), b.arange(columns)
-        weights = (w + down[:, None] * columns + across[None, :]).load().to(F32)
-        (y + across).store(((x + down).load().to(F32)[:, None] * weights).sum(axis=0))
+        along_column, along_row = b.arange(rows), b.arange(columns)
+        weights = (w + along_column[:, None] * columns + along_row[None, :]).load().to(F32)
+        (y + along_row).store(((x + along_column).load().to(F32)[:, None] * weights).sum(axis=0))
     return b.module()
 
 
@@ -32,7 +32,7 @@ def loads(module, warps):
 def test_a_thread_loads_neighbours_of_the_vector_at_once(warps, rows, columns):
     """Threads own neighbours along a column. Rows take whole lines, so that lanes may as well load
     some that are far apart."""
-    module, owned = product(rows, columns), rows * columns // (32 * warps) // 8
+    module, owned = vector_times_matrix(rows, columns), rows * columns // (32 * warps) // 8
     vectors = {4: "ld.global.v4.b16", 8: "ld.global.v4.b32"}
     expected = Counter({"ld.global.v4.b32": owned})
     expected[vectors[min(owned, 8)]] += max(1, owned // 8)
@@ -49,7 +49,7 @@ def test_a_thread_loads_neighbours_of_the_vector_at_once(warps, rows, columns):
 def test_lanes_own_neighbours_along_columns_where_rows_are_short():
     """Four lanes load a row of 64 bytes, so that a warp loads 8 neighbours, which are whole lines:
     the rows of a thread, and its elements of the vector, are 8 apart."""
-    assert loads(product(32, 32), 1) == {"ld.global.v4.b32": 4, "ld.global.b16": 4}
+    assert loads(vector_times_matrix(32, 32), 1) == {"ld.global.v4.b32": 4, "ld.global.b16": 4}
 
 
 @for_each("stored", [False, True])
@@ -59,10 +59,10 @@ def test_warps_share_no_columns_that_are_only_reduced(stored):
     b = Builder()
     inputs = {name: arg(pointer(F32), aligned=16) for name in "xyz"}
     with b.kernel("k", **inputs) as (x, y, z):
-        across = b.arange(512)
-        at = b.arange(16)[:, None] * 512 + across[None, :]
+        along_row = b.arange(512)
+        at = b.arange(16)[:, None] * 512 + along_row[None, :]
         tile = (x + at).load()
-        (y + across).store(tile.sum(axis=0))
+        (y + along_row).store(tile.sum(axis=0))
         if stored:
             (z + at).store(tile * tile)
     module = b.module()

@@ -142,11 +142,11 @@ def test_a_kernel_ends_where_an_index_is_as_far_below_0_as_the_extent(kind: str)
     changed = attrs.evolve(module, functions={"k": function})
     for extent in (1, 5, 16, 24):
         for start in (-40, -extent - 1, -extent, 1 - extent, -1, 0):
-            wanted, found = (stored(m, start, extent, 0) for m in (module, changed))
-            assert wanted is not None
-            assert (found is None) == (start <= -extent), (extent, start)
-            if found is not None:
-                np.testing.assert_array_equal(found, wanted)
+            expected, actual = (stored(m, start, extent, 0) for m in (module, changed))
+            assert expected is not None
+            assert (actual is None) == (start <= -extent), (extent, start)
+            if actual is not None:
+                np.testing.assert_array_equal(actual, expected)
 
 
 @pytest.mark.parametrize("end", ["store", "atomic", "added"])

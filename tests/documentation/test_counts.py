@@ -27,8 +27,8 @@ def _entries(name: str) -> int:
 
 def test_the_page_on_testing_counts_the_recorded_figures() -> None:
     kernels, conversions = _entries("figures.json"), _entries("conversions.json")
-    wanted = f"counts of {kernels} kernels and {conversions} layout conversions"
-    assert wanted in _prose("explanation/testing.md")
+    sentence = f"counts of {kernels} kernels and {conversions} layout conversions"
+    assert sentence in _prose("explanation/testing.md")
 
 
 def test_the_page_on_stability_counts_the_recorded_programs() -> None:

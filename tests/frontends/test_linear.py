@@ -110,19 +110,19 @@ def test_reading_is_linear(name: str) -> None:
 
 def test_the_dimensions_of_a_kernel_are_gathered_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Copies of tuples are no calls: what makes them is counted."""
-    made: list[int] = []
+    gathered: list[int] = []
     labels = Group.labels.fget
     assert labels is not None
-    monkeypatch.setattr(Group, "labels", property(lambda own: made.append(1) or labels(own)))
+    monkeypatch.setattr(Group, "labels", property(lambda own: gathered.append(1) or labels(own)))
 
     def count(n: int) -> int:
-        made.clear()
+        gathered.clear()
         names = [f"x{i}" for i in range(n)]
         sizes = ", ".join(f"{name}:0" for name in names)
         listed = ", ".join(names)
         decoupled.parse(
             f"Func f; Var {listed}; f[{listed}] = 1; f.tensorize({sizes}); f.compile();"
         )
-        return len(made)
+        return len(gathered)
 
     assert count(32) == count(8)

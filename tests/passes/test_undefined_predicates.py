@@ -170,9 +170,9 @@ ACCESSES = {
 @pytest.mark.parametrize("op", ACCESSES)
 def test_a_mask_is_not_read_where_the_predicate_is_false(op: str) -> None:
     for reason, lines in TAKES_NO_PART.items():
-        made = parse(f"{HEAD}  {lines}\n  {ACCESSES[op]}\n  ret\n}}\n")
+        module = parse(f"{HEAD}  {lines}\n  {ACCESSES[op]}\n  ret\n}}\n")
         for name in (None, "lower-predicates"):
-            found = arguments()
-            changed = made if name is None else run(made, name).module
-            tileir.interpret(changed, None, 1, found)
-            assert found[1].tolist() == [0, 1, 2, 0, 0, 0, 0, 0], (reason, name)
+            inputs = arguments()
+            changed = module if name is None else run(module, name).module
+            tileir.interpret(changed, None, 1, inputs)
+            assert inputs[1].tolist() == [0, 1, 2, 0, 0, 0, 0, 0], (reason, name)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import functools
 import random
 
-from tests.backend.shared_memory.barrier_cases import made
+from tests.backend.shared_memory.barrier_cases import barriers_of
 from tests.sizes import for_each
 
 LINES = {
@@ -47,8 +47,8 @@ def body(names: list[str], blocks: bool) -> str:
 
 def barriers(names: list[str], blocks: bool = False) -> dict[int, str]:
     """The op before which a barrier is, by its number, and the kind of the barrier."""
-    before = next(at for _, at in made(AFTER))
-    marks = [(kind, (at - before) // (1 + blocks)) for kind, at in made(body(names, blocks))]
+    before = next(at for _, at in barriers_of(AFTER))
+    marks = [(kind, (at - before) // (1 + blocks)) for kind, at in barriers_of(body(names, blocks))]
     return {at: kind for kind, at in marks if at < len(names)}
 
 

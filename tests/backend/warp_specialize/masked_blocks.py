@@ -67,5 +67,5 @@ def kernel(*terms: str, rows: int = 16, shift: int = 0) -> str:
         if n:
             mask += f"  %a{n} = and i1<{rows}, 16> {last}, %c{n}\n"
             last = f"%a{n}"
-    made = mask.replace(f"{last} =", "%in =").replace(f"{last}, _ =", "%in, _ =")
-    return KERNEL.format(rows=rows, shift=shift, mask=made.rstrip("\n"))
+    mask_lines = mask.replace(f"{last} =", "%in =").replace(f"{last}, _ =", "%in, _ =")
+    return KERNEL.format(rows=rows, shift=shift, mask=mask_lines.rstrip("\n"))

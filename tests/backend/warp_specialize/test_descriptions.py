@@ -277,12 +277,12 @@ def test_tiles_of_other_values_or_for_other_ops_are_loaded_through_pointers(read
         loaded = LOADED.replace(", %in, 0.0", default)
         text = kernel("row < ms", "col < ns").replace(LOADED, loaded).replace(DOT, lines)
         module = parse(text)
-        found = run(module, "infer-descriptors").module
-        if "descriptor_load" in print_module(found):
+        described_module = run(module, "infer-descriptors").module
+        if "descriptor_load" in print_module(described_module):
             described.add(default)
         x = np.random.default_rng(3).integers(-3, 4, 40 * 24).astype(np.float16)
         results = []
-        for it in (module, found):
+        for it in (module, described_module):
             y = np.full((32, 16), np.inf, np.float32)
             interpret(it, "f", (2,), [x.copy(), y, 19, 8, 1])
             results.append(y)
@@ -298,7 +298,7 @@ STARTS = {
     "a parameter and an instance": "%begin = sub i32 %s, %from",
     "an instance and a parameter": "%begin = sub i32 %from, %s",
     "their sum": "%begin = add i32 %from, %s",
-    "their product": "%begin = mul i32 %pid, %s",
+    "one times the other": "%begin = mul i32 %pid, %s",
 }
 
 
@@ -309,13 +309,13 @@ def test_the_host_guards_what_it_can_compute(name: str) -> None:
     text = kernel("row < ms", "col < ns")
     text = text.replace("  %i = make_range", f"  {STARTS[name]}\n  %i = make_range")
     module = parse(text.replace("splat i32<16, 1> %from", "splat i32<16, 1> %begin"))
-    found = run(module, "infer-descriptors").module.functions["f"]
-    assert any(op.mnemonic == "descriptor_load" for op in found.ops)
-    known = host_values(found)
-    checked = [op for op in found.ops if op.mnemonic in ("assume", "gpu.device_assert")]
+    function = run(module, "infer-descriptors").module.functions["f"]
+    assert any(op.mnemonic == "descriptor_load" for op in function.ops)
+    computed = host_values(function)
+    checked = [op for op in function.ops if op.mnemonic in ("assume", "gpu.device_assert")]
     assert len(checked) > 2
     for op in checked:
-        assert (op.inputs[0] in known) == (op.mnemonic == "assume")
+        assert (op.inputs[0] in computed) == (op.mnemonic == "assume")
 
 
 def remarks(text: str) -> str:

@@ -143,7 +143,7 @@ def test_a_block_has_all_warps_if_its_launcher_reads_the_options(backend, monkey
     assert metadata["num_warps"] == 4
 
 
-def test_a_block_has_all_warps_if_they_may_be_told_apart(backend):
+def test_a_block_has_all_warps_if_it_may_read_their_indices(backend):
     """Inline assembly may read the index of the thread."""
     assembly = (
         '%t = tt.elementwise_inline_asm "mov.u32 $0, %tid.x;" {constraints = "=r,r", '
