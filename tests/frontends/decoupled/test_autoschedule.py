@@ -20,8 +20,8 @@ from . import definitions as d
 
 SIZES: dict[str, dict[str, int]] = {
     "ADD": {"x": 5, "y": 70}, "SOFTMAX": {"x": 5, "y": 70}, "RMS_NORM": {"x": 5, "y": 70},
-    "SWISH": {"x": 5, "y": 70}, "SUM": {"x": 3, "k": 5000}, "GEGLU": {"x": 3, "y": 300},
-    "TWO_PRODUCTS": {"m": 33, "n": 20, "k": 17, "l": 40}, "DYT": {"x": 4, "y": 33},
+    "SWISH": {"x": 5, "y": 70}, "ROW_TOTALS": {"x": 3, "k": 5000}, "GEGLU": {"x": 3, "y": 300},
+    "TWO_MATMULS": {"m": 33, "n": 20, "k": 17, "l": 40}, "DYT": {"x": 4, "y": 33},
     "ATTENTION": {"m": 20, "n": 33, "k": 19, "l": 40}, "TVD": {"x": 5, "y": 90},
     "KL": {"x": 5, "y": 90}, "MATMUL": {"m": 40, "n": 20, "k": 700},
     "MMSIGMOID": {"m": 17, "n": 33, "k": 40}, "INNER_2MM": {"m": 17, "n": 20, "k": 16, "l": 40},
