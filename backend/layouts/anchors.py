@@ -140,12 +140,12 @@ class AnchorLayouts:
             from tileir.backend.layouts.hierarchical_tiling import nesting_of
 
             self._nesting = nesting_of(function)
-        self._reduced: set[Vector] = {
-            shape
-            for op in function.ops
-            if op.mnemonic == "reduce"
-            and (shape := shape_of(op.inputs[0].type))[cast(Any, op).axis] > 1
-        }
+        self._reduced: dict[Vector, set[int]] = {}
+        """The axes along which tiles of each shape are reduced."""
+        for op in function.ops:
+            if op.mnemonic == "reduce":
+                axes = self._reduced.setdefault(shape_of(op.inputs[0].type), set())
+                axes.add(cast(Any, op).axis)
         self._scanned: dict[Vector, int] = {
             shape_of(op.inputs[0].type): cast(Any, op).axis
             for op in function.ops
@@ -452,20 +452,21 @@ class AnchorLayouts:
         nesting = self._nesting
         if nesting is not None and nesting.fits(shape):
             return nested_layout(shape, order, nesting.nano, nesting.lanes, self.num_warps)
+        axes = self._reduced.get(shape, set())
+        is_reduced = any(shape[axis] > 1 for axis in axes)
         while width > least and prod(shape) // width < _LANES * self.num_warps:
             owners = prod(shape) // width
-            one_warp = shape in self._reduced and owners <= _LANES < 2 * owners
+            one_warp = is_reduced and owners <= _LANES < 2 * owners
             if one_warp and width * self._largest.get(shape, 1) <= _REPEATED_BYTES:
                 break
             width //= 2
-        within = self._scanned.get(shape)
+        within, reduced = self._scanned.get(shape), None
         if within is None and shape in self._multiplied:
             return rows_per_warp_layout(shape, order, width, self.num_warps)
-        axes = set[int]()
         if within is None and not self._multiplies and self._has_whole_lines(shape, order[0]):
-            axes = self._axes_of_reductions(shape)
             within = next((a for a in axes if self._loads_vectors(shape[a])), None)
-        reduced = min(axes) if len(axes) == 1 and not self._is_written(shape) else None
+            if len(axes) == 1 and not self._is_written(shape):
+                (reduced,) = axes
         return blocked_layout(
             shape, order, width, self.num_warps, within=within, least=least, reduced=reduced
         )
@@ -480,11 +481,6 @@ class AnchorLayouts:
         types = [op.inputs[0].type for op in accesses(self.function)]
         sizes = [_element_bytes(kind) for kind in types if shape_of(kind) == shape]
         return bool(sizes) and shape[fast] * min(sizes) % LINE_BYTES == 0
-
-    def _axes_of_reductions(self, shape: Vector) -> set[int]:
-        """The axes along which tiles of `shape` are reduced."""
-        reductions = (op for op in self.function.ops if op.mnemonic == "reduce")
-        return {cast(Any, op).axis for op in reductions if shape_of(op.inputs[0].type) == shape}
 
     def _loads_vectors(self, extent: int) -> bool:
         """Whether vectors of `extent` elements are loaded, of which a thread can load neighbours at

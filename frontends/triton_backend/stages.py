@@ -219,9 +219,11 @@ def _through_tileir(
         "limits": {"register_percent": _REGISTER_PERCENT},
     }  # fmt: skip
     kernel = compile_module(module, _target(capability), chosen, name)
-    warps = fewest_warps(kernel.stages["barriers"].functions[name], kernel.plan.num_warps)
-    if fewer and warps < kernel.plan.num_warps:
-        kernel = compile_module(module, _target(capability), {**chosen, "num_warps": warps}, name)
+    if fewer:
+        warps = fewest_warps(kernel.stages["barriers"].functions[name], kernel.plan.num_warps)
+        if warps < kernel.plan.num_warps:
+            chosen["num_warps"] = warps
+            kernel = compile_module(module, _target(capability), chosen, name)
     if kernel.plan.symbol != name:
         message = f"its symbol would be {kernel.plan.symbol}, and Triton looks for {name}"
         raise UnsupportedError(Diagnostic("TIR0706", message))
