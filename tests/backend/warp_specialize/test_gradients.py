@@ -49,7 +49,7 @@ def by(pipeline: str) -> Launch:
 
 
 def machine(target: str, seed: int) -> Launch:
-    """By the machine of threads, in the order drawn from `seed`."""
+    """By the SIMT simulator, in the order drawn from `seed`."""
 
     def launch(module: Any, grid: tuple[int, int], arguments: list[Any]) -> None:
         SimtExecutor().launch(module, None, grid, arguments, target=target, seed=seed)

@@ -126,7 +126,7 @@ def test_iterations_of_the_gradient(d: int, bm: int, count: int) -> None:
 
 @pytest.mark.slow
 def test_needed_ones_are_missed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The machine of threads finds it where one is left out that is needed."""
+    """The SIMT simulator detects the removal of a barrier that is needed."""
     monkeypatch.setattr(redundant_barriers._BarrierState, "hazard", lambda *_: False)
     inputs = case(140, 128, heads=1)
     with pytest.raises(Exception, match="race"):
