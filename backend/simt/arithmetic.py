@@ -1,5 +1,5 @@
-"""Arithmetic of the machine of threads, in numpy: what LLVM's instructions and intrinsics, and the
-PTX instructions that rules use, compute."""
+"""Arithmetic of the SIMT simulator, in numpy: what LLVM's instructions and intrinsics, and the PTX
+instructions that rules use, compute."""
 
 from __future__ import annotations
 

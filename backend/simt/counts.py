@@ -80,7 +80,7 @@ class Counts:
 
 
 class Counted:
-    """The machine of threads, counting; put before it among the bases of a class."""
+    """The SIMT simulator, counting; put before it among the bases of a class."""
 
     counts: Counts
     op: Op | None

@@ -1,4 +1,4 @@
-"""A kernel walked by the machine of threads, op by op, as control flow goes."""
+"""A kernel walked by the SIMT simulator, op by op, as control flow goes."""
 
 from __future__ import annotations
 

@@ -262,7 +262,7 @@ OVER = (
 
 
 def run_simulator(module: Module) -> None:
-    """The kernel on the machine of threads."""
+    """The kernel on the SIMT simulator."""
     function = module.functions["k"]
     plan, arguments = SharedMemoryPlan.of(function), [np.zeros(1024, np.float32), np.bool_(True)]
     simt.run(module, "k", (1,), arguments, target("sm_90"), plan, 4)

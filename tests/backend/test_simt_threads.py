@@ -1,4 +1,4 @@
-"""The machine of threads, instruction by instruction: what it computes, refuses and counts."""
+"""The SIMT simulator, instruction by instruction: what it computes, refuses and counts."""
 
 from types import SimpleNamespace
 

@@ -1,5 +1,5 @@
-"""Values of all lanes in every form (a number, one for all lanes, linear, a vector): what
-the machine of threads says."""
+"""Values of all lanes in every form (a number, one for all lanes, linear, a vector): what the SIMT
+simulator says."""
 
 from itertools import product
 
