@@ -1,5 +1,5 @@
-"""Asynchronous copies of the SIMT simulator: what is copied lands when its group is waited for, and
-its destination must not be read before."""
+"""`cp.async` copies in the SIMT simulator: a copy completes at the wait for its group, and its
+destination must not be read before."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Accesses of memory by the SIMT simulator: global, atomic, shared."""
+"""Memory accesses of the SIMT simulator: global, atomic, shared."""
 
 from __future__ import annotations
 
