@@ -69,10 +69,11 @@ def _check_terminator(function: Function, block: Block) -> Iterator[Diagnostic]:
         yield from _check_return(function, cast("Return", block.ops[-1]))
     else:
         yield from _check_loop_requests(block.ops[-1])
-    for op in block.ops[:-1]:
-        if traits(type(op)).terminates:
-            message = f"{op.mnemonic} ends a block: nothing may follow it in {block.label}"
-            yield Diagnostic("TIR0202", message, op.location)
+    if any(traits(cls).terminates for cls in set(map(type, block.ops[:-1]))):
+        for op in block.ops[:-1]:
+            if traits(type(op)).terminates:
+                message = f"{op.mnemonic} ends a block: nothing may follow it in {block.label}"
+                yield Diagnostic("TIR0202", message, op.location)
 
 
 def _check_loop_requests(branch: Op) -> Iterator[Diagnostic]:

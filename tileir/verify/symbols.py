@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cache
 from itertools import islice
 from typing import TYPE_CHECKING, cast
 
@@ -38,11 +39,17 @@ def called_functions(op: Op) -> Iterator[str]:
     """Names of the functions that executing `op` calls."""
     if op.mnemonic in CALLING:
         yield cast("Call", op).callee
-    for field in op.fields(FieldKind.ATTRIBUTE):
-        value = getattr(op, field.name)
-        form = field.attribute.form if field.attribute else ""
-        if form in ("combiner", "symbol") and type(value) is str:
+    for name in _function_attributes(type(op)):
+        value = getattr(op, name)
+        if type(value) is str:
             yield value
+
+
+@cache
+def _function_attributes(cls: type[Op]) -> tuple[str, ...]:
+    """The attributes of `cls` that may name a function."""
+    forms = {f.name: f.attribute.form for f in cls.fields(FieldKind.ATTRIBUTE) if f.attribute}
+    return tuple(name for name, form in forms.items() if form in ("combiner", "symbol"))
 
 
 def _symbol_fields(op: Op) -> Iterator[str]:
