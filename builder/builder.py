@@ -386,6 +386,8 @@ class Builder(Core, DerivedOps):
 
     def _check_options(self, options: Mapping[str, Any]) -> None:
         """Refuse what no branch has as an attribute."""
+        if not options:
+            return
         names = [f.name for f in Branch.fields(FieldKind.ATTRIBUTE)]
         for name in options:
             if name not in names:

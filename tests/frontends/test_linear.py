@@ -64,6 +64,17 @@ TEXTS: dict[str, tuple[Callable[[str], Any], Callable[[int], str]]] = {
             )
         ),
     ),
+    "TTIR loops in a row": (
+        ttir.read,
+        lambda n: ttir_kernel(
+            "    %a0 = arith.addi %n, %n : i32\n"
+            + "".join(
+                f"    %a{i + 1} = scf.for %i{i} = %n to %n step %n iter_args(%b = %a{i}) -> (i32)"
+                " : i32 {\n      scf.yield %b : i32\n    }\n"
+                for i in range(n)
+            )
+        ),
+    ),
     "TTIR functions": (
         ttir.read,
         lambda n: (
