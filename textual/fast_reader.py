@@ -175,7 +175,9 @@ class FastReader:
         result = scope.forward_value(names[1:], types[0])
         if result is None:
             return None
-        incoming = self._incoming(operands, names, result, scope)
+        incoming = None
+        if ", " in operands:
+            incoming = self._incoming(operands, names, result, scope)
         if incoming is None:
             spaced = _without_gaps(operands).replace(",", ", ")
             incoming = self._incoming(spaced, names, result, scope)

@@ -75,6 +75,18 @@ TEXTS: dict[str, tuple[Callable[[str], Any], Callable[[int], str]]] = {
             )
         ),
     ),
+    "TTIR combiners": (
+        ttir.read,
+        lambda n: ttir_kernel(
+            "    %t = tt.make_range {end = 64 : i32, start = 0 : i32} : tensor<64xi32>\n"
+            + lines(
+                '    %a? = "tt.reduce"(%t) <{axis = 0 : i32}> ({\n    ^bb0(%b: i32, %d: i32):\n'
+                "      %e = arith.subi %b, %d : i32\n      tt.reduce.return %e : i32\n"
+                "    }) : (tensor<64xi32>) -> i32\n",
+                n,
+            )
+        ),
+    ),
     "TTIR functions": (
         ttir.read,
         lambda n: (
