@@ -102,8 +102,8 @@ class GpuExecutor:
         return Resources(plan.registers or 0, plan.spills or 0, plan.shared, plan.num_warps)
 
     def wait(self) -> None:
-        """Wait for all that this thread's GPU has to do; for nothing where it has none yet. Raises
-        `LaunchError` (TIR0711) for what failed there."""
+        """Wait until all work of this thread's GPU is complete; return at once if the thread has
+        not used a GPU. Raises `LaunchError` (TIR0711) for failures on the GPU."""
         cuda = driver()
         if int(cuda.check(cuda.cuda.cuCtxGetCurrent(), "cuCtxGetCurrent")):
             cuda.synchronize()
@@ -134,7 +134,7 @@ def gpu_calls() -> FrontendKernels:
 
 
 def _device_argument(copy: _DeviceCopy | None, value: Any, described: bool) -> Any:
-    """The argument as the kernel takes it: a copy on the GPU, or the value itself."""
+    """The argument in the form that the kernel takes: the copy on the GPU, or the value itself."""
     if copy is None:
         return value
     return StridedTensor(copy.pointer, *measures_of(value)) if described else copy.pointer

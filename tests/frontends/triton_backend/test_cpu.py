@@ -185,11 +185,11 @@ def test_a_kernel_is_compiled_once(monkeypatch):
     monkeypatch.setenv("TILEIR_TRITON_CPU", "native")
     compiled, own = [], programs.compile_for_cpu
 
-    def counted(*arguments, **named):
+    def count_and_compile(*arguments, **named):
         compiled.append(arguments)
         return own(*arguments, **named)
 
-    monkeypatch.setattr(programs, "compile_for_cpu", counted)
+    monkeypatch.setattr(programs, "compile_for_cpu", count_and_compile)
     cpu_program, x, y = program(ADD), Tensor(memory(64)), Tensor(memory(64))
     for _ in range(5):
         cpu_program.launch((1, 1, 1), [x, y, 64])
