@@ -161,7 +161,7 @@ def test_the_bits_of_a_type_are_those_of_another(bits: int) -> None:
             kernel_of("\n".join(lines))[(1,)](x, out, on="interpreter")
 
 
-NUMBERS = (True, 3, -2, 200, 40000, 3000000000, 0.5, 1e30)
+NUMBERS = (True, 3, -2, 200, 40000, 3000000000, 0.5, 1e30, float("inf"), 2.0**-126, 1e-40, 1e300)
 SIGNS = ("-", "/", "//", "%", "&", "<<", "<")
 """A sign of every rule for the type."""
 
@@ -171,7 +171,8 @@ def own_name(number: float) -> str:
     if isinstance(number, bool):
         return "int1"
     if isinstance(number, float):
-        return "float32"
+        normal = number == float("inf") or 2.0**-126 <= abs(number) < 2.0**128
+        return "float32" if normal else "float64"
     return "int32" if -(1 << 31) <= number < 1 << 31 else "uint32"
 
 
@@ -200,7 +201,7 @@ def compared_as(name: str, own: str) -> str:
     if rank(own) != rank(name):
         return max(own, name, key=rank)
     if rank(own) == 2:
-        return "float64" if name == "float64" else "float32"
+        return "float64" if "float64" in (name, own) else "float32"
     bits, own_bits = (8 * kind_of(n).itemsize for n in (name, own))
     if bits == own_bits and own != name:
         return f"uint{bits}"
@@ -216,19 +217,18 @@ def combined(name: str) -> list[tuple[str, str, str]]:
             kind = in_common(name, number, sign)
             no_bools = kind == "int1" and sign not in ("&", "<")
             no_floats = kind not in INTEGERS and sign in ("&", "<<", "//")
-            too_large = (rank(name) == 2 and abs(number) > 30000) or (
-                number == 1e30 and sign == "%"
-            )
+            too_large = abs(number) > 30000 and (sign == "%" or (rank(name) == 2 and sign != "<"))
             unsuited = (sign == "<<" and number != 3) or (
                 sign in ("//", "%") and rank(own_name(number)) > rank(name)
             )
             if kind is None or no_bools or no_floats or too_large or unsuited:
                 continue
             first = own_name(number) if sign == "<" else kind
-            known = f"tl.full([8], {number}, tl.{first}).to(tl.{kind})"
-            result.append((f"v {sign} {number}", kind, f"v.to(tl.{kind}) {sign} {known}"))
+            text = f"float('{number}')" if number == float("inf") else str(number)
+            known = f"tl.full([8], {text}, tl.{first}).to(tl.{kind})"
+            result.append((f"v {sign} {text}", kind, f"v.to(tl.{kind}) {sign} {known}"))
             if sign not in ("/", "//", "%", "<<"):
-                result.append((f"{number} {sign} v", kind, f"{known} {sign} v.to(tl.{kind})"))
+                result.append((f"{text} {sign} v", kind, f"{known} {sign} v.to(tl.{kind})"))
     return result
 
 
@@ -239,7 +239,7 @@ def test_numbers_take_part_as_tensors_of_the_type_in_common(name: str) -> None:
     lines.append(f"    v = tl.load(x + i){' != 0' if name == 'int1' else ''}")
     for row, (with_number, kind, with_tensor) in enumerate(cases):
         lines.append(f"    a, b = {with_number}, {with_tensor}")
-        lines.append(f"    tl.static_assert(a.dtype == b.dtype, '{with_number} {kind}')")
+        lines.append(f'    tl.static_assert(a.dtype == b.dtype, "{with_number} {kind}")')
         lines.append(f"    tl.store(out + {8 * row} + i, (a == b).to(tl.int8))")
     x = np.resize(np.array(numbers(name), kind_of(name)), 8)
     x = x if name in ("float64", "int1") or rank(name) == 1 else np.clip(x, -4, 4).astype(x.dtype)
@@ -257,3 +257,53 @@ def test_numbers_out_of_the_range_of_a_type_are_errors(name: str) -> None:
             source = f"def k(x, out):\n    v = tl.load(x)\n    tl.store(out, {text})"
             with pytest.raises(TileirError):
                 kernel_of(source)[(1,)](np.ones(1, name), np.ones(1, name), on="interpreter")
+
+
+@pytest.mark.parametrize("sign", ("+", "-", "*", "//", "%", "&", "|", "^", "<<", ">>", "<", "=="))
+def test_operations_on_tiles_of_known_numbers_are_tiles(sign: str) -> None:
+    source = f"""def k(x, out):
+    i = tl.arange(0, 4)[:, None] * 2 + tl.arange(0, 2)[None, :]
+    known = tl.full([4, 2], 7, tl.int32) {sign} tl.full([4, 2], 2, tl.int32)
+    tl.store(out + i, known.to(tl.int32))
+    tl.store(out + 8 + tl.arange(0, 4), tl.sum(known.to(tl.int32), 1))
+    tl.store(out + 12 + i, (tl.load(x + i) {sign} 2).to(tl.int32))"""
+    out = np.zeros(20, np.int32)
+    kernel_of(source)[(1,)](np.full(8, 7, np.int32), out, on="interpreter")
+    assert out[:8].tolist() == out[12:].tolist() and out[8:12].tolist() == [2 * out[0]] * 4
+
+
+@pytest.mark.parametrize("shape", [(1,), (2,), (1, 1), (1, 2), (2, 1), (1, 1, 1), (1, 1, 4)])
+def test_a_branch_is_taken_by_one_element(shape: tuple[int, ...]) -> None:
+    source = f"""def k(out, n):
+    if tl.full({list(shape)}, 0, tl.int32) + n > 3:
+        tl.store(out, 1)"""
+    for n in (3, 4):
+        out = np.zeros(1, np.int32)
+        if any(extent > 1 for extent in shape):
+            with pytest.raises(TileirError, match="condition"):
+                kernel_of(source)[(1,)](out, n, on="interpreter")
+            continue
+        kernel_of(source)[(1,)](out, n, on="interpreter")
+        assert out[0] == (n > 3)
+
+
+@pytest.mark.parametrize("kind", ("int1", *INTEGERS))
+def test_pointers_move_by_integers_of_every_type(kind: str) -> None:
+    """Up and down, by tiles and by scalars, as far as the type reaches within 300 elements."""
+    of_bool = " != 0" if kind == "int1" else ""
+    source = f"""def k(x, moves, out):
+    i = tl.arange(0, 4)
+    n, one = tl.load(moves + i){of_bool}, tl.load(moves + 3){of_bool}
+    tl.store(out + i, tl.load(x + 300 + n))
+    tl.store(out + 4 + i, tl.load(n + (x + 300)))
+    tl.store(out + 8 + i, tl.load(x + 300 - n))
+    tl.store(out + 12, tl.load(x + 300 + one))
+    tl.store(out + 13, tl.load(x + 300 - one))"""
+    ends = np.iinfo(kind_of(kind))
+    reach = (0, 1, 0, 1) if kind == "int1" else (0, 1, max(ends.min, -300), min(ends.max, 300))
+    moves = np.array(reach, kind_of(kind))
+    out = np.zeros(14, np.int32)
+    x = np.arange(-300, 301, dtype=np.int32)
+    kernel_of(source)[(1,)](x, moves, out, on="interpreter")
+    back = [-n for n in reach]
+    assert out.tolist() == [*reach, *reach, *back, reach[3], back[3]]

@@ -87,3 +87,26 @@ def test_literals_are_used_as_variables_of_their_types(literal: str) -> None:
         literals, variables = ([use.format(x) for use in uses] for x in (literal, "v"))
         assert outcome(literals) == outcome(variables, head), uses
     assert isinstance(outcome([use.format("v") for use in together], head), list)
+
+
+@pytest.mark.parametrize("name", [n for n in TYPES if np.dtype(TYPES[n]).kind in "iu"])
+def test_literals_are_shifted_in_their_type_or_a_wider_one(name: str) -> None:
+    """An int by the bits of an int, and by those of a long if the count is one."""
+    bits = 64 if "long" in name else 32
+    number, out = 1 << bits - 1, np.zeros(4, np.int64)
+    body = f"""{name} n = {bits - 1}; {name} two = 2;
+        *out = 1 << n; *(out + 1) = 5 << two; *(out + 2) = -7 >> two;
+        *(out + 3) = 3000000000 >> two;"""
+    parse(f"kernel void k(long* out) {{ {body} }}").kernel()[(1,)](out, on="interpreter")
+    assert out.tolist() == [-number, 20, -2, 750000000]
+
+
+def test_casts_fill_tiles() -> None:
+    out = np.zeros((4, 8), np.int32)
+    body = """int i[8] = 0 ... 8; int r[4] = 0 ... 4;
+        int a[4, 8] = (int[4, 8])(r[:, newaxis] * 8);
+        *(out + r[:, newaxis] * 8 + i[newaxis, :]) = sum((int[4, 8])a + (int[4, 8])i[newaxis, :], 0)[newaxis, :]
+            + sum((short[8])3, 0);"""
+    parse(f"kernel void k(int* out) {{ {body} }}").kernel()[(1,)](out, on="interpreter")
+    expected = 8 * 6 + 4 * np.arange(8) + 24
+    assert (out == expected).all()
