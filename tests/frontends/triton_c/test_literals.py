@@ -105,8 +105,8 @@ def test_casts_fill_tiles() -> None:
     out = np.zeros((4, 8), np.int32)
     body = """int i[8] = 0 ... 8; int r[4] = 0 ... 4;
         int a[4, 8] = (int[4, 8])(r[:, newaxis] * 8);
-        *(out + r[:, newaxis] * 8 + i[newaxis, :]) = sum((int[4, 8])a + (int[4, 8])i[newaxis, :], 0)[newaxis, :]
-            + sum((short[8])3, 0);"""
+        int s[8] = sum((int[4, 8])a + (int[4, 8])i[newaxis, :], 0);
+        *(out + r[:, newaxis] * 8 + i[newaxis, :]) = s[newaxis, :] + sum((short[8])3, 0);"""
     parse(f"kernel void k(int* out) {{ {body} }}").kernel()[(1,)](out, on="interpreter")
     expected = 8 * 6 + 4 * np.arange(8) + 24
     assert (out == expected).all()
