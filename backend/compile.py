@@ -50,14 +50,16 @@ def compile(
     options: Options | Mapping[str, Any] | None = None,
     kernel: str | None = None,
     *,
+    idle_warps: bool = True,
     isolate: bool | None = None,
     recorder: Any = None,
 ) -> CompiledKernel:
     """Compile `kernel`, or the only kernel of `module`, for `target`.
 
-    Needs no GPU. With `isolate`, code is generated and assembled in a separate process
-    (`tileir.backend.isolation`). `recorder`, a `tileir.passmanager.Recorder`, verifies and times
-    every pass and calls its observers.
+    Needs no GPU. Without `idle_warps`, a block has no warps that only duplicate elements of others:
+    more blocks are resident, and the launcher reads `plan.num_warps`. With `isolate`, code is
+    generated and assembled in a separate process (`tileir.backend.isolation`). `recorder`, a
+    `tileir.passmanager.Recorder`, verifies and times every pass and calls its observers.
 
     Raises `CompileError`:
 
@@ -76,7 +78,17 @@ def compile(
         requested, machine = Options.of(options), target_named(target)
         with limits(Limits.of(dict(requested.limits))):
             lowered = run_pipeline(module, machine, requested, kernel, recorder)
+            if not idle_warps and (warps := _busy_warps(lowered)) < lowered.num_warps:
+                requested = attrs.evolve(requested, num_warps=warps)
+                lowered = run_pipeline(module, machine, requested, kernel, recorder)
             return _generate_code(module, machine, requested, lowered, is_isolated(isolate))
+
+
+def _busy_warps(lowered: LoweredKernel) -> int:
+    """The number of warps that a block of the kernel needs."""
+    from tileir.backend.layouts.idle_threads import fewest_warps
+
+    return fewest_warps(lowered.stages["barriers"].functions[lowered.kernel], lowered.num_warps)
 
 
 def _generate_code(

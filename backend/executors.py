@@ -33,6 +33,7 @@ from tileir.backend.runtime.jit import Jit, LaunchPlace
 from tileir.backend.target import Target, target
 from tileir.errors import LaunchError, TileirError
 from tileir.executor import Dispatch, Done, KernelCall, Resources
+from tileir.interp import Within
 from tileir.ir import Module
 from tileir.measuring import Candidate
 
@@ -161,6 +162,7 @@ class SimtExecutor:
         - `time_limit` is in seconds.
         - `allow_races` ignores unordered accesses of two program instances.
         - `output` is a list to which printed lines are added.
+        - An argument may be `tileir.interp.Within`: its pointer may reach the memory around it.
         - `counts` collects the memory accesses of each op (`tileir.backend.simt.counts.Counts`).
 
         Arguments that the host plan rejects are passed to the kernel without tensor maps, as on a
@@ -183,7 +185,9 @@ class SimtExecutor:
         extents: tuple[int, ...] = extents_of(grid)
         done = _lower(module, machine, kernel, options)
         function = module.functions[done.kernel]
-        positional = by_position(module, done.kernel, arguments)
+        placed = by_position(module, done.kernel, arguments)
+        around = [value.memory for value in placed if isinstance(value, Within)]
+        positional = [value.array if isinstance(value, Within) else value for value in placed]
         for parameter, value in zip(function.parameters, positional, strict=True):
             if not isinstance(value, np.ndarray):
                 encode_argument(parameter, value)
@@ -198,6 +202,7 @@ class SimtExecutor:
             return simt.run(
                 lowered, done.kernel, extents, values, machine, done.memory, done.num_warps,
                 output, make, seed=seed, allow_races=allow_races, time_limit=time_limit,
+                around=around,
             )  # fmt: skip
         except FaultError as error:
             raise LaunchError(error.diagnostic) from error

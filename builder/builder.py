@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import ChainMap
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from enum import Enum
@@ -193,10 +194,12 @@ class Builder(Core, DerivedOps):
         return name
 
     def _free_name(self, stem: str) -> str:
-        names = {*self._functions, *self._globals, *(f.header.name for f in self._open)}
-        number = 0
-        while (name := f"{stem}{number or ''}") in names:
+        names = ChainMap[str, Any](self._functions, self._globals)
+        being_built = {f.header.name for f in self._open}
+        number = self._numbers.get(stem, 0)
+        while (name := f"{stem}{number or ''}") in names or name in being_built:
             number += 1
+        self._numbers[stem] = number
         return name
 
     # Control ------------------------------------------------------------------------------------
@@ -386,6 +389,8 @@ class Builder(Core, DerivedOps):
 
     def _check_options(self, options: Mapping[str, Any]) -> None:
         """Raise BuildError for an option that is no attribute of a branch."""
+        if not options:
+            return
         names = [f.name for f in Branch.fields(FieldKind.ATTRIBUTE)]
         for name in options:
             if name not in names:

@@ -50,6 +50,8 @@ class Core:
         self._metadata: dict[str, AttributeValue] = dict(metadata or {})
         self._source = source
         self._plans: dict[str, MethodSignature] = {}
+        self._numbers: dict[str, int] = {}
+        """The next number to try for a combiner, by the stem of its name."""
 
     # Places ---------------------------------------------------------------------------------
 

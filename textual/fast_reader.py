@@ -46,7 +46,7 @@ _LITERAL = re.compile(
 )
 _TILE = re.compile(r"([a-z]\w*\**)<(\d{1,9}(?:, \d{1,9})*)>", re.ASCII)
 _NAMES = re.compile(rf"%{NAME}|_", re.ASCII)
-_AROUND = rf"(?:(?<!{GAP}){GAP}++)?([\[\],]){GAP}*+"
+_AROUND = re.compile(rf"(?:(?<!{GAP}){GAP}++)?([\[\],]){GAP}*+")
 _NOTHING: dict[str, Any] = {}
 
 
@@ -175,9 +175,11 @@ class FastReader:
         result = scope.forward_value(names[1:], types[0])
         if result is None:
             return None
-        incoming = self._incoming(operands, names, result, scope)
+        incoming = None
+        if ", " in operands:
+            incoming = self._incoming(operands, names, result, scope)
         if incoming is None:
-            spaced = re.sub(_AROUND, r"\1", operands).replace(",", ", ")
+            spaced = _without_gaps(operands).replace(",", ", ")
             incoming = self._incoming(spaced, names, result, scope)
         return None if incoming is None else (names[1:], result, incoming)
 
@@ -262,7 +264,7 @@ class FastReader:
         parts = text.split(", ")
         arguments = self._arguments_of(shape, parts, scope)
         if arguments is None:
-            tight = re.sub(_AROUND, r"\1", text).split(",")
+            tight = _without_gaps(text).split(",")
             if tight != parts:
                 return self._arguments_of(shape, tight, scope)
         return arguments
@@ -392,6 +394,12 @@ class FastReader:
         except ParseError:
             return None
         return types if cursor.token.kind == "end" else None
+
+
+def _without_gaps(text: str) -> str:
+    """`text` without gaps before and after brackets and commas."""
+    has_gap = " " in text or "\t" in text or "\r" in text
+    return _AROUND.sub(r"\1", text) if has_gap else text
 
 
 def _literal_types(

@@ -290,7 +290,12 @@ class FunctionReader:
     def _reachable(self, raw: dict[str, RawBlock]) -> list[str]:
         """Labels that a path from the entry reaches, in the order of the text; a remark names
         the others."""
-        if len(raw) == 1:
+        seen = {next(iter(raw))}
+        for label, block in raw.items():
+            if label not in seen:
+                break
+            seen.update([edge.label for edge in block.successors])
+        else:  # the usual order has a predecessor before each block
             return list(raw)
         seen = {next(iter(raw))}
         work = list(seen)

@@ -141,6 +141,7 @@ class ModuleReader:
         cursor = self.cursor
         text, (offset, line) = cursor.text, cursor.line_start()
         comments = [*cursor.take_comments()]
+        match_global = re.compile(_GLOBAL, re.ASCII).match if self._has_globals else None
         while True:
             match = HEADER.match(text, offset)
             if match is not None:
@@ -157,7 +158,7 @@ class ModuleReader:
                     return True
                 (offset, line), comments = cursor.line_start(), [*cursor.take_comments()]
                 continue
-            match = re.compile(_GLOBAL, re.ASCII).match(text, offset) if self._has_globals else None
+            match = match_global(text, offset) if match_global is not None else None
             if match is not None and self._usual_global(match, line, tuple(comments)):
                 comments = []
                 offset, line = match.end(), line + 1

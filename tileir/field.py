@@ -265,8 +265,7 @@ def reader(schema: tuple[Field, ...]) -> Callable[[Any], tuple[Operand, ...]]:
     fields = [f for f in schema if f.kind in READING]
     names = [f.name for f in fields]
     if all(f.kind is FieldKind.OPERAND for f in fields) and names:
-        get: Any = attrgetter(*names)
-        return _alone(get) if len(names) == 1 else get
+        return _getter(tuple(names))
     if [f.kind for f in fields] == [FieldKind.VARIADIC]:
         return attrgetter(*names)
 
@@ -281,6 +280,14 @@ def reader(schema: tuple[Field, ...]) -> Callable[[Any], tuple[Operand, ...]]:
         return tuple(operands)
 
     return read
+
+
+def _getter(paths: tuple[str, ...]) -> Callable[[Any], tuple[Any, ...]]:
+    """The accessor of the attributes at `paths`, as a tuple."""
+    if not paths:
+        return lambda self: ()
+    get: Any = attrgetter(*paths)
+    return _alone(get) if len(paths) == 1 else get
 
 
 _ALIKE = ("int", "bool", "float")
@@ -299,19 +306,18 @@ def type_reader(schema: tuple[Field, ...]) -> Callable[[Any], tuple[Any, ...]]:
     )
     paths = (*paths_of_values, *(f"{f.name}.operand_type" for f in fields))
     if all(f.kind is FieldKind.OPERAND for f in fields) and paths:
-        get = attrgetter(*paths)
-        return (lambda self: (get(self),)) if len(paths) == 1 else get
-
-    getters = [attrgetter(path) for path in paths_of_values]
+        return _getter(paths)
+    get_others = _getter(paths_of_values)
+    readings = [(attrgetter(f.name), f.kind in SEVERAL) for f in fields]
 
     def read(self: Any) -> tuple[Any, ...]:
-        key: list[Any] = [get_other(self) for get_other in getters]
-        for field in fields:
-            value = getattr(self, field.name)
-            if field.kind in SEVERAL:
-                key.append(tuple([v.operand_type for v in value]))
+        key = get_others(self)
+        for get_value, is_several in readings:
+            value = get_value(self)
+            if is_several:
+                key += (tuple([v.operand_type for v in value]),)
             else:
-                key.append(None if value is None else value.operand_type)
-        return tuple(key)
+                key += (None if value is None else value.operand_type,)
+        return key
 
     return read

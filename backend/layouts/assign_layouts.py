@@ -11,6 +11,7 @@ together has the layout in which it is used.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from math import prod
 from typing import Any, cast
 
@@ -424,3 +425,16 @@ def with_layout(stated: Any, layout: Layout) -> Any:
     if isinstance(stated, tuple):
         return tuple([_laid_out(cast(Type, t), layout) for t in stated])
     return _laid_out(stated, layout)
+
+
+def in_layout(op: Op, layout: Layout, operands: Mapping[Value, Operand]) -> Op:
+    """`op` with new results in `layout`, its literals in that layout, and `operands[v]` in place of
+    each operand `v` that is among them."""
+
+    def replaced(operand: Operand) -> Operand:
+        if isinstance(operand, Value):
+            return operands.get(operand, operand)
+        return attrs.evolve(operand, type=_laid_out(operand.type, layout))
+
+    changes = op.map_fields(replaced, lambda kind: with_layout(kind, layout))
+    return op.with_fields(**changes, results=())

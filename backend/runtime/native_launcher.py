@@ -20,6 +20,7 @@ from typing import Any
 import attrs
 
 from tileir.backend.nvptx.llvm_codegen import code_generator, llvm_binding
+from tileir.backend.options import CodeVariant
 from tileir.backend.runtime.launch_program import ProgramCode
 from tileir.backend.runtime.launcher import structures
 from tileir.backend.runtime.launcher.dispatch import MAX_WORDS, WHOLE
@@ -266,7 +267,7 @@ def _generate(text: str, name: str, level: int) -> tuple[int, Any]:
     module.data_layout = str(machine.target_data)
     module.verify()
     engine = binding.create_mcjit_compiler(module, machine)
-    with code_generator(binding, True, True, schedules=True):
+    with code_generator(binding, CodeVariant.SCHEDULED):
         engine.finalize_object()
     return engine.get_function_address(name), engine
 

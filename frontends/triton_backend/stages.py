@@ -13,7 +13,6 @@ import attrs
 
 import tileir
 from tileir.backend import CompiledKernel, compile as compile_module
-from tileir.backend.layouts.idle_threads import fewest_warps
 from tileir.backend.permission import library_calls
 from tileir.errors import (
     Diagnostic,
@@ -218,12 +217,7 @@ def _through_tileir(
         "max_registers": getattr(options, "maxnreg", None),
         "limits": {"register_percent": _REGISTER_PERCENT},
     }  # fmt: skip
-    kernel = compile_module(module, _target(capability), chosen, name)
-    if fewer:
-        warps = fewest_warps(kernel.stages["barriers"].functions[name], kernel.plan.num_warps)
-        if warps < kernel.plan.num_warps:
-            chosen["num_warps"] = warps
-            kernel = compile_module(module, _target(capability), chosen, name)
+    kernel = compile_module(module, _target(capability), chosen, name, idle_warps=not fewer)
     if kernel.plan.symbol != name:
         message = f"its symbol would be {kernel.plan.symbol}, and Triton looks for {name}"
         raise UnsupportedError(Diagnostic("TIR0706", message))

@@ -4,7 +4,7 @@ values by name."""
 from __future__ import annotations
 
 from collections import ChainMap
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeAlias
 
@@ -109,11 +109,7 @@ class RegionReader:
 
     def alone(self, names: Sequence[str], values: Sequence[NamedValue]) -> RegionReader:
         """A reader for a separate function, which can only use literals of the enclosing region."""
-        literals: dict[str, NamedValue] = {
-            n: x
-            for n, x in self.values.items()
-            if isinstance(x, Expr) and isinstance(x.value, (Constant, Undef))
-        }
+        literals: Any = _Literals(self.values)
         return RegionReader(self.b, ChainMap(literals)).inside(names, values)
 
     def run(self, statements: Sequence[Operation]) -> None:
@@ -195,6 +191,25 @@ class RegionReader:
         except _UNLIKE_TRITON:
             message = f"{s.name} is not as Triton prints it"
             raise error_at(message, s.place, source=s.source) from None
+
+
+@attrs.frozen(eq=False)
+class _Literals(Mapping[str, NamedValue]):
+    """The literals among the `enclosing` values."""
+
+    enclosing: Mapping[str, NamedValue]
+
+    def __getitem__(self, name: str) -> NamedValue:
+        x = self.enclosing[name]
+        if isinstance(x, Expr) and isinstance(x.value, (Constant, Undef)):
+            return x
+        raise KeyError(name)
+
+    def __iter__(self) -> Iterator[str]:
+        return filter(self.__contains__, self.enclosing)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
 
 
 def _check_types(s: Operation, exprs: Sequence[NamedValue]) -> None:

@@ -153,8 +153,12 @@ def _walk_ops(walk: VerifierWalk, block: Block) -> None:
 
 def _is_ordinary(module: Module, cls: type[Op]) -> bool:
     """Whether only the operands of ops of `cls` have to be checked in `module`."""
-    new = cls.since > module.version or newer_fields(cls, module.version) or TYPES
-    return traits(cls).plain and not new and not _is_staged(module, cls)
+    return traits(cls).plain and not _may_be_newer(module, cls) and not _is_staged(module, cls)
+
+
+def _may_be_newer(module: Module, cls: type[Op]) -> bool:
+    """Whether an op of `cls` may have parts that the version of `module` does not have."""
+    return bool(cls.since > module.version or newer_fields(cls, module.version) or TYPES)
 
 
 def _is_staged(module: Module, cls: type[Op]) -> bool:
@@ -169,7 +173,8 @@ def _note(walk: VerifierWalk, op: Op) -> None:
     if _is_staged(walk.module, type(op)):
         message = f"{op.mnemonic} belongs to a module with a stage line"
         walk.findings.append(Diagnostic("TIR0224", message, op.location))
-    walk.findings.extend(newer_in(op, walk.module.version))
+    if _may_be_newer(walk.module, type(op)):
+        walk.findings.extend(newer_in(op, walk.module.version))
 
 
 def _note_shared_range(walk: VerifierWalk, op: Op) -> None:

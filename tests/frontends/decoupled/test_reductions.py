@@ -139,6 +139,17 @@ def test_causal_attention_ends_where_nothing_more_is_seen(on: str) -> None:
         assert has_exit(function, *inputs)
 
 
+@pytest.mark.parametrize("block", [1, 4, 13, 16])
+@pytest.mark.parametrize("positions", [1, 13, 16])
+def test_causal_attention_of_any_number_of_blocks(block: int, positions: int) -> None:
+    """One block of rows included, whose last position is known."""
+    inputs = normal(2, positions, 8), normal(2, 8, positions), normal(2, positions, 8), 0.25
+    schedule = d.FLASH_SCHEDULE.replace("m:16", f"m:{block}").replace("l:32", "l:4")
+    function = parse(CAUSAL).with_schedule(schedule).function()
+    result = function(*inputs, on="interpreter")
+    np.testing.assert_allclose(result, function.reference(*inputs), rtol=1e-4, atol=1e-5)
+
+
 LAZY = """
 Func out, top, total, p, s; In Q, K, V; Var m, n; RVar k, l;
 s[m, l] = {score};
