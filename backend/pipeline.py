@@ -51,7 +51,7 @@ class Context:
         return self.roles.get(function.name, self.num_warps)
 
 
-# What the stages do ---------------------------------------------------------------------------
+# Stages ---------------------------------------------------------------------------------------
 
 
 def _legalize(module: Module, context: Context) -> tuple[PassResult, Context]:
@@ -237,7 +237,7 @@ def _choose_warps(function: Function, context: Context) -> tuple[PassResult, Con
 
 
 _FEWEST = 32
-"""Registers that every instruction can do with."""
+"""The number of registers with which every instruction can be allocated."""
 
 
 def _check_registers(function: Function, registers: int | None, target: Target) -> None:
@@ -359,10 +359,10 @@ def _plan_host(module: Module, context: Context) -> Module:
     return module if metadata == module.metadata else module.evolve(metadata=metadata)
 
 
-# When a kernel needs them ---------------------------------------------------------------------
+# Conditions of stages -------------------------------------------------------------------------
 
 _ORDERED = Effects.READ | Effects.WRITE | Effects.SYNC | Effects.OUTSIDE
-"""Effects that are seen in some order by other threads."""
+"""Effects whose order other threads may observe."""
 
 _MANY_LOOPS = 256
 """Loops of a kernel from which on they are rotated here: where LLVM rotates one, it visits all
@@ -409,7 +409,8 @@ def has_branches(function: Function, context: Any) -> bool:
 
 
 def _has_branches_alike(function: Function, context: Any) -> bool:
-    """Whether a block goes on to one of two with as many ops, which go on to the same block."""
+    """Whether a block branches to two blocks with equally many ops, which both continue in the same
+    block."""
     for block in function.blocks.values():
         sides = [function.blocks[edge.label] for edge in block.successors]
         if len(sides) == 2 and len(sides[0].ops) == len(sides[1].ops) > 1:
@@ -420,7 +421,7 @@ def _has_branches_alike(function: Function, context: Any) -> bool:
 
 
 def _loads_ahead(function: Function, context: Any) -> bool:
-    """Whether a function multiplies, or has independent iterations, in a loop."""
+    """Whether a loop of the function has a dot, or independent iterations."""
     blocks = function.blocks.values()
     return len(function.blocks) > 1 and (
         has_op(function, "dot")
@@ -429,7 +430,7 @@ def _loads_ahead(function: Function, context: Any) -> bool:
 
 
 def _wraps_indices(function: Function, context: Any) -> bool:
-    """Whether what dots take may be read at indices modulo an extent."""
+    """Whether operands of dots may be loaded at indices modulo an extent."""
     return has_op(function, "dot") and has_op(function, "srem")
 
 
@@ -516,7 +517,8 @@ def _has_wide_offsets(function: Function, context: Any) -> bool:
 
 
 def _needs_shared_memory(module: Module, context: Context) -> bool:
-    """Whether the kernel or a role passes values through shared memory, or claims that it does."""
+    """Whether the kernel or a role passes values through shared memory, or has an attribute that
+    states so."""
     functions = [module.functions[name] for name in (context.kernel, *context.roles)]
     return any("shared" in f.attributes or needs(f) for f in functions)
 

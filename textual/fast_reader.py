@@ -1,8 +1,7 @@
 """The common shapes of a line, read by one expression, however it is spaced.
 
-Reads ops and phis of the forms that the printer writes: whatever is unusual or wrong about a line
-is left to `tileir.textual.statements`, which reads the same grammar.
-"""
+It reads ops and phis of the forms that the printer writes. Unusual and invalid lines are left to
+`tileir.textual.statements`, which reads the same grammar."""
 
 from __future__ import annotations
 
@@ -47,7 +46,7 @@ _LITERAL = re.compile(
 )
 _TILE = re.compile(r"([a-z]\w*\**)<(\d{1,9}(?:, \d{1,9})*)>", re.ASCII)
 _NAMES = re.compile(rf"%{NAME}|_", re.ASCII)
-_AROUND = rf"(?:(?<!{GAP}){GAP}++)?([\[\],]){GAP}*+"
+_AROUND = re.compile(rf"(?:(?<!{GAP}){GAP}++)?([\[\],]){GAP}*+")
 _NOTHING: dict[str, Any] = {}
 
 
@@ -113,7 +112,8 @@ class FastReader:
     def read(
         self, match: re.Match[str], scope: ValueScope, line: int, comments: tuple[str, ...]
     ) -> Op | None:
-        """The op on the matched line, its results defined; None to read it the other way."""
+        """The op on the matched line, its results defined; None if the general parser has to read
+        the line."""
         (indent, predicate, names, mnemonic, type_text, operands, attribute_text,
          file, row, column, comment) = match.groups()  # fmt: skip
         try:
@@ -175,9 +175,11 @@ class FastReader:
         result = scope.forward_value(names[1:], types[0])
         if result is None:
             return None
-        incoming = self._incoming(operands, names, result, scope)
+        incoming = None
+        if ", " in operands:
+            incoming = self._incoming(operands, names, result, scope)
         if incoming is None:
-            spaced = re.sub(_AROUND, r"\1", operands).replace(",", ", ")
+            spaced = _without_gaps(operands).replace(",", ", ")
             incoming = self._incoming(spaced, names, result, scope)
         return None if incoming is None else (names[1:], result, incoming)
 
@@ -198,7 +200,7 @@ class FastReader:
         return incoming if len(incoming) == text.count("[") == text.count("]") else None
 
     def _value(self, name: str, scope: ValueScope) -> Value | None:
-        """The value called `name`, defined or not yet; None where nothing right defines it."""
+        """The value called `name`, which may be defined later; None if no valid line defines it."""
         value = scope.values.get(name)
         if value is None:
             value = scope.ahead(name, self.types)
@@ -262,7 +264,7 @@ class FastReader:
         parts = text.split(", ")
         arguments = self._arguments_of(shape, parts, scope)
         if arguments is None:
-            tight = re.sub(_AROUND, r"\1", text).split(",")
+            tight = _without_gaps(text).split(",")
             if tight != parts:
                 return self._arguments_of(shape, tight, scope)
         return arguments
@@ -394,6 +396,12 @@ class FastReader:
         return types if cursor.token.kind == "end" else None
 
 
+def _without_gaps(text: str) -> str:
+    """`text` without gaps before and after brackets and commas."""
+    has_gap = " " in text or "\t" in text or "\r" in text
+    return _AROUND.sub(r"\1", text) if has_gap else text
+
+
 def _literal_types(
     shape: _LineShape, operand_types: tuple[Type | None, ...]
 ) -> tuple[Type | None, ...]:
@@ -429,7 +437,7 @@ def _constructor_arguments(
 
 
 def _unbracket(texts: list[str]) -> bool:
-    """Take the brackets off `[a`, `b]`, ...; whether they were all there."""
+    """Remove the brackets of `[a`, `b]`, ...; returns whether all of them were present."""
     for index, text in enumerate(texts):
         second = index % 2
         bracket, bare = (text[-1:], text[:-1]) if second else (text[:1], text[1:])

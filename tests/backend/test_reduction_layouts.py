@@ -71,7 +71,7 @@ def drawn_numbers(choose: random.Random, element: Element, shape: tuple[int, ...
     return generator.integers(ends.min, ends.max, shape, kind, endpoint=True)
 
 
-def expected(numbers: Any, taking: Any, combiner: Combiner, axis: int) -> Any:
+def reference(numbers: Any, taking: Any, combiner: Combiner, axis: int) -> Any:
     """The reduction of the elements that take part, of none the identity."""
     kind = numbers.dtype
     if kind.kind == "b":  # a number of one bit, which is -1 if signed
@@ -118,7 +118,7 @@ def test_reductions_of_generated_layouts(count: int) -> None:
             lowering.values[predicate] = values_of(it, taking, True)
         (result,) = reduce_tile(lowering, op)
         through_shared += reduction_bytes(op) > 0
-        check(it.slice(axis), result, expected(numbers, taking, combiner, axis))
+        check(it.slice(axis), result, reference(numbers, taking, combiner, axis))
     assert through_shared > count // 5
 
 

@@ -19,7 +19,7 @@ def normal(*shape: int) -> Any:
     return np.random.default_rng(sum(shape)).standard_normal(shape).astype(np.float32)
 
 
-def reduced(op: str, schedule: str, post: str = "") -> Any:
+def reduction_function(op: str, schedule: str, post: str = "") -> Any:
     source = f"Func out; In A; Var x; RVar k; out[x] = {op}(A[x, k] * 2, k){post}; out.compile();"
     return parse(source).with_schedule(schedule).function()
 
@@ -30,7 +30,7 @@ def reduced(op: str, schedule: str, post: str = "") -> Any:
 @pytest.mark.parametrize("extra", ["", "out.atomic(k);"])
 def test_blocks_of_a_reduction_are_joined(op: str, extra: str, on: str) -> None:
     schedule = f"out.block(x:4, k:32); out.tensorize(x:0, k:16); {extra}"
-    function, A = reduced(op, schedule), normal(6, 100)
+    function, A = reduction_function(op, schedule), normal(6, 100)
     result = function(A, on=on)
     np.testing.assert_allclose(result, function.reference(A), rtol=1e-5, atol=1e-5)
     assert [launch.instances for launch in function.plan(A).launches] == (
@@ -63,7 +63,7 @@ def test_matmuls_are_cut_along_their_inner_dimension() -> None:
 
 
 def test_a_block_as_large_as_the_dimension_is_one_kernel() -> None:
-    function = reduced("rsum", "out.block(k:128);")
+    function = reduction_function("rsum", "out.block(k:128);")
     assert len(function.plan(normal(3, 100)).launches) == 1
 
 
