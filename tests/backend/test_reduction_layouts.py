@@ -4,14 +4,15 @@ against numpy."""
 from __future__ import annotations
 
 import random
+from collections import Counter
 from typing import Any
 
 import numpy as np
 import pytest
 
 from tests.backend.test_layout_scan import check, coordinates, machine
-from tests.sizes import few_or_all
-from tileir.backend.codegen.emit.reduction import reduce_tile
+from tests.sizes import few_or_all, for_each
+from tileir.backend.codegen.emit.reduction import _warp_index, _writers, reduce_tile
 from tileir.backend.layouts.reduction_plan import reduces_along, reduction_bytes
 from tileir.backend.simt.machine import ThreadValues
 from tileir.layout import Layout, Repeat, layout
@@ -119,3 +120,23 @@ def test_reductions_of_generated_layouts(count: int) -> None:
         through_shared += reduction_bytes(op) > 0
         check(it.slice(axis), result, reference(numbers, taking, combiner, axis))
     assert through_shared > count // 5
+
+
+@for_each("seed", range(60))
+def test_one_thread_writes_each_partial_result(seed: int) -> None:
+    """Of all that have it, in layouts that replicate elements over lanes, warps or repeated warps,
+    too."""
+    choose = random.Random(seed)
+    it, axis = drawn_layout(choose), choose.randrange(2)
+    if not it.repeats and len(it.warp) < 3 and choose.random() < 0.5:
+        it = layout(
+            2, it.register, it.lane, it.warp, repeats=(Repeat("warp", 3, choose.choice((None, 0))),)
+        )
+    lowering = machine(16, it.size("warp"))
+    first = lowering.first_owner(_writers(it, axis))
+    threads = 32 * it.size("warp")
+    writes = np.ones(threads, bool) if first is None else np.broadcast_to(first.array, threads)
+    warps = coordinates(_warp_index(it, axis), 0)
+    places = [(*v[:axis], *v[axis + 1 :], *warps[t]) for t, v in enumerate(coordinates(it, 0))]
+    counts = Counter(place for place, writing in zip(places, writes, strict=True) if writing)
+    assert counts == dict.fromkeys(places, 1), it
