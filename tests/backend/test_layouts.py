@@ -554,7 +554,7 @@ def test_a_loop_writes_whole_sectors_of_what_earlier_iterations_accumulate(repea
         if not repeated:
             (y + place).store(state.get())
     module = b.module()
-    function = assigned(module)
+    function = layouts_of(module)
     (load,) = (op for op in function.ops if op.mnemonic == "load")
     (store,) = (op for op in function.ops if op.mnemonic == "store")
     assert vector_run(load.inputs[0].type.layout, 1) == 8
