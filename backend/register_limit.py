@@ -129,6 +129,8 @@ class RegisterChoice:
                     raise
                 continue
             if directive == _UNLIMITED:
+                if self._in_flight(assembled) < self._in_flight(code):
+                    continue
                 directives[:0] = self._limits(assembled)
             grown = code_bytes(assembled.cubin) - code_bytes(code.cubin) - _PADDING
             time = self._waiting(assembled) + max(0, grown) / code_bytes(code.cubin)
@@ -227,6 +229,11 @@ class RegisterChoice:
         words = self.warps * max(1, loads.together)
         return self.machine.waiting(self._resident(code.registers), words)
 
+    def _in_flight(self, code: Assembled) -> int:
+        """Registers that the loads of all threads of a multiprocessor have in flight together:
+        these hide the latency of memory (Little's law)."""
+        return self._resident(code.registers) * LoadsInFlight.of(code.cubin).together
+
     def _resident(self, registers: int) -> int:
         target = self.machine.target
         words = target.register_words(self.warps, registers)
@@ -284,10 +291,15 @@ def is_persistent(function: Function) -> bool:
 
 
 def divides_its_loops(function: Function) -> bool:
-    """Whether a loop of `function` is left depending on the instance: instances then divide the
-    iterations between them, and a launch has as many as the device has multiprocessors. More
-    resident blocks would gain nothing."""
-    return any(True for _ in _divided_loops(function))
+    """Whether a loop of `function` that carries tiles or floats is left depending on the instance:
+    instances then divide the iterations between them, each has a partial result, and a launch has
+    as many as the device has multiprocessors. More resident blocks would gain nothing. A loop that
+    carries neither has no partial result, and its launches have as many instances as fit."""
+    return any(
+        isinstance(p.type, Tile) or getattr(p.type, "is_float", False)
+        for loop in _divided_loops(function)
+        for p in function.blocks[loop.header].parameters
+    )
 
 
 def is_recurrence(function: Function, threads: int) -> bool:

@@ -179,6 +179,9 @@ def test_more_registers_are_taken_where_loads_wait_for_each_other():
     assert chosen(code(32, 1), {directive: code(47, 8, spills=4)}, warps=4) == 32
     few = chosen(code(60, 2), {directive: code(200, 4), ".maxnreg 48": code(60)}, warps=8)
     assert few == 60, "one block in place of four"
+    three = chosen(code(64, 2), {directive: code(140, 4)}, warps=4)
+    assert three == 64, "fewer loads in flight in three blocks than in eight"
+    assert chosen(code(64, 2), {directive: code(120, 4)}, warps=4) == 120
 
 
 @pytest.mark.parametrize(
@@ -490,6 +493,26 @@ def kernel(divided):
 def test_instances_that_divide_a_loop(divided):
     result = compile_kernel(kernel(divided), "sm_90", Options(num_warps=4))
     assert divides_its_loops(result.stages["barriers"].functions["k"]) == divided
+
+
+@pytest.mark.parametrize("carried", [None, F32, I32])
+def test_instances_without_partial_results_are_as_many_as_are_resident(carried):
+    """Each copies rows, and counts them, or computes their sum."""
+    b, kind = Builder(), arg(pointer(F32), aligned=16)
+    with b.kernel("k", x=kind, y=kind, n=I32) as (x, y, n):
+        i, total = b.arange(1024), b.var(b.constant(carried or I32, 0))
+        with b.for_(b.program_id(), n, b.num_programs()) as row:
+            value = (x + (i + row * 1024)).load()
+            (y + (i + row * 1024)).store(value + 1.0)
+            if carried:
+                total.set(
+                    total.get()
+                    + (b.reduce(value, axis=0, combiner="fadd") if carried is F32 else 1)
+                )
+        if carried:
+            y.store(total.get().to(F32))
+    result = compile_kernel(b.module(), "sm_90", Options(num_warps=4))
+    assert divides_its_loops(result.stages["barriers"].functions["k"]) == (carried is F32)
 
 
 def decayed(stored=True, columns=8192):
