@@ -468,10 +468,11 @@ class AnchorLayouts:
         within, reduced = self._scanned.get(shape), None
         if within is None and shape in self._multiplied:
             return rows_per_warp_layout(shape, order, width, self.num_warps)
-        if within is None and not self._multiplies and self._has_whole_lines(shape, order[0]):
-            within = next((a for a in axes if self._loads_vectors(shape[a])), None)
-            if len(axes) == 1 and not self._is_written(shape):
-                (reduced,) = axes
+        is_free = within is None and not self._multiplies
+        if is_free and len(axes) == 1 and self._has_whole_lines(shape, order[0]):
+            (axis,) = axes
+            within = axis if self._loads_vectors(shape[axis]) else None
+            reduced = None if self._is_written(shape) else axis
         return blocked_layout(
             shape, order, width, self.num_warps, within=within, least=least, reduced=reduced
         )
