@@ -138,7 +138,8 @@ class RegisterChoice:
                 directives[:0] = self._limits(assembled)
             grown = code_bytes(assembled.cubin) - code_bytes(code.cubin) - _PADDING
             time = self._waiting(assembled) + max(0, grown) / code_bytes(code.cubin)
-            if not assembled.spills and (time < least or (is_free and time == least)):
+            fewer = is_free and time == least and assembled.registers < best.registers
+            if not assembled.spills and (time < least or fewer):
                 best, least = assembled, time
         return best
 

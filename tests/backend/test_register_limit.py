@@ -433,6 +433,8 @@ def test_instances_that_divide_a_loop_are_alone_on_a_multiprocessor():
     assert chosen(code(69, 8), {directive: code(64, 4)}, alone=True) == 69
     assert chosen(code(69, 8), {directive: code(64, 8, 4480)}, alone=True) == 69
     assert chosen(code(69, 8), {}, alone=True, dots=True) == 69
+    unlimited = {".minnctapersm 1": code(104, 4), ".maxnreg 96": code(91, 4)}
+    assert chosen(code(72, 4), unlimited, warps=4, alone=True) == 72, "no more loads in flight"
     assert chosen(code(128, 4), {".minnctapersm 1": code(163, 8)}, warps=8, alone=True) == 163
 
 
