@@ -179,8 +179,10 @@ def test_more_registers_are_taken_where_loads_wait_for_each_other():
     assert chosen(code(32, 1), {directive: code(47, 8, spills=4)}, warps=4) == 32
     few = chosen(code(60, 2), {directive: code(200, 4), ".maxnreg 48": code(60)}, warps=8)
     assert few == 60, "one block in place of four"
-    three = chosen(code(64, 2), {directive: code(140, 4)}, warps=4)
-    assert three == 64, "fewer loads in flight in three blocks than in eight"
+    two = chosen(code(64, 2), {directive: code(250, 4)}, warps=4)
+    assert two == 64, "half the loads in flight on the multiprocessor, in two blocks, not eight"
+    three = {directive: code(140, 4), ".maxnreg 128": code(128, 4, spills=4)}
+    assert chosen(code(64, 2), three, warps=4) == 140, "three quarters"
     four = {directive: code(120, 4), ".maxnreg 96": code(96, 4, spills=4)}
     assert chosen(code(64, 2), four, warps=4) == 120
 
