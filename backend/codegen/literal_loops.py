@@ -15,44 +15,44 @@ def literal_iterations(function: Function, loop: Loop, most: int) -> int:
     0: a binary search halves a number until it is 1. Only scalars are evaluated."""
     if loop.preheader is None:
         return 0
-    known: dict[Value, Operand] = {}
+    literals: dict[Value, Operand] = {}
+    edge: Successor | None
     (edge,) = function.blocks[loop.preheader].terminator.successors
     for count in range(most + 1):
         while True:
-            _enter(function, edge, known)
-            taken = _edge_taken(function, edge.label, known)
-            if taken is None:
+            _enter(function, edge, literals)
+            edge = _edge_out(function, edge.label, literals)
+            if edge is None:
                 return 0
-            if taken.label not in loop.blocks:
+            if edge.label not in loop.blocks:
                 return count
-            edge = taken
             if edge.label == loop.header:
                 break
     return 0
 
 
-def _enter(function: Function, edge: Successor, known: dict[Value, Operand]) -> None:
+def _enter(function: Function, edge: Successor, literals: dict[Value, Operand]) -> None:
     """Record the literals that `edge` passes."""
-    passed = [known.get(v, v) if isinstance(v, Value) else v for v in edge.arguments]
+    passed = [literals.get(v, v) if isinstance(v, Value) else v for v in edge.arguments]
     for parameter, operand in zip(function.blocks[edge.label].parameters, passed, strict=True):
-        known.pop(parameter, None)
+        literals.pop(parameter, None)
         if isinstance(operand, Constant):
-            known[parameter] = operand
+            literals[parameter] = operand
 
 
-def _edge_taken(function: Function, label: str, known: dict[Value, Operand]) -> Successor | None:
+def _edge_out(function: Function, label: str, literals: dict[Value, Operand]) -> Successor | None:
     """The edge by which block `label` is left; None if it does not follow from literals."""
     block = function.blocks[label]
     for op in block.ops:
         for result in op.results:
-            known.pop(result, None)
+            literals.pop(result, None)
         scalars = not any(isinstance(v.type, Tile) for v in (*op.inputs, *op.results))
         if op.results and op.elementwise and scalars:
-            literals = evaluate(op.remap(known))
-            known.update(zip(op.results, literals or (), strict=bool(literals)))
+            results = evaluate(op.remap(literals))
+            literals.update(zip(op.results, results or (), strict=bool(results)))
     edges = block.successors
     if len(edges) == 1:
         return edges[0]
     condition = block.terminator.inputs[0] if len(edges) == 2 else None
-    condition = known.get(condition, condition) if isinstance(condition, Value) else condition
+    condition = literals.get(condition, condition) if isinstance(condition, Value) else condition
     return edges[condition.bits == 0] if isinstance(condition, Constant) else None
