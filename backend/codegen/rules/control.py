@@ -6,7 +6,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, cast
 
 from tileir.analysis.loops import loops
-from tileir.backend.codegen.literal_loops import literal_iterations
 from tileir.backend.codegen.lowering import Fragment, Lowering, Rule
 from tileir.effects import Effects
 from tileir.ops.shape import Broadcast, ExpandDims, MakeRange, Reshape, Splat
@@ -65,6 +64,8 @@ def _unroll_count(lowering: Lowering, jump: Op) -> int:
             return 1
     total = _iterations(function, loop) if loaded else 0
     if loaded and not total:
+        from tileir.backend.codegen.literal_loops import literal_iterations  # few loops load so
+
         copies = literal_iterations(function, loop, _MOST_COPIES)
         ops = sum(_elements_per_thread(op, threads) for block in blocks for op in block.ops)
         return max(1, copies) if copies * ops <= _MOST_OPS else 1
