@@ -1,6 +1,7 @@
 """Matmuls without tensor maps on one H100: are results right, and how long do they take?
 
-    python benchmarks/any_addressing.py FOLDER [--seconds 145] [--only matmul,experts] [--compile]
+    python benchmarks/any_addressing.py --out FOLDER [--seconds 145] [--only matmul,experts]
+                                        [--compile]
 
 Writes FOLDER/any_addressing.json. Needs torch; tileir need not be installed; columns of Triton are
 there if it is. Kernels are those of `any_addressing_kernels.py`, compiled by tileir for sm_90a
@@ -458,23 +459,23 @@ def _stock(launch: Launch, data: Data, config: Config) -> Any:
 
 def main() -> int:
     parser = argparse.ArgumentParser()
-    parser.add_argument("folder")
+    parser.add_argument("--out", type=Path, required=True, help="a folder")
     parser.add_argument("--seconds", type=float, default=145.0, help="for everything")
     parser.add_argument("--only", default="", help="families or elements, with commas between them")
     parser.add_argument("--compile", action="store_true")
     parser.add_argument("--child", type=int, nargs="+", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.child:
-        return _child(Path(options.folder), options.child)
+        return _child(options.out, options.child)
     words = set(filter(None, options.only.split(",")))
     numbers = [i for i, x in enumerate(cases()) if not words or words & {x.family, x.element}]
-    Path(options.folder).mkdir(parents=True, exist_ok=True)
+    options.out.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as tree:
         os.environ["PYTHONPATH"] = os.pathsep.join([str(importable_tree(Path(tree))), str(HERE)])
         if options.compile:
             return subprocess.run([sys.executable, "-c", _COMPILE], check=False).returncode
-        rows = _all(Path(options.folder), numbers, time.monotonic() + options.seconds)
-    Path(options.folder, "any_addressing.json").write_text(json.dumps(rows, indent=1) + "\n")
+        rows = _all(options.out, numbers, time.monotonic() + options.seconds)
+    (options.out / "any_addressing.json").write_text(json.dumps(rows, indent=1) + "\n")
     return _print_rows(rows)
 
 
@@ -497,7 +498,7 @@ def _all(folder: Path, numbers: list[int], end: float) -> dict[str, Any]:
     while left and time.monotonic() < end - 5:
         for number in left:
             _row_of(folder, number).unlink(missing_ok=True)
-        command = [sys.executable, "-P", __file__, str(folder), "--child", *map(str, left)]
+        command = [sys.executable, "-P", __file__, "--out", str(folder), "--child", *map(str, left)]
         process = subprocess.Popen(command)
         done, begun = 0, time.monotonic()
         while process.poll() is None:

@@ -30,7 +30,7 @@ print(time.process_time() - begin)
 
 def main() -> int:
     parser = argparse.ArgumentParser()
-    parser.add_argument("out", type=Path)
+    parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--imports", type=int, default=15)
     parser.add_argument("--no-gpu", action="store_true")
@@ -87,7 +87,7 @@ def imports(work: Path, count: int) -> dict[str, float]:
 
 def child(work: Path, name: str) -> dict[str, Any]:
     out = work / "row.json"
-    command = [sys.executable, "-P", __file__, str(out), "--child"]
+    command = [sys.executable, "-P", __file__, "--out", str(out), "--child"]
     done = subprocess.run(
         command, env=environment(work, name), check=False, capture_output=True, text=True
     )

@@ -282,13 +282,13 @@ def equal_maps() -> str:
 def main() -> None:
     """The command."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("directory", type=Path)
+    parser.add_argument("--out", type=Path, required=True, help="a folder")
     parser.add_argument("--repeats", type=int, default=9)
     parser.add_argument("--jobs", type=int, default=6)
     parser.add_argument("--check", action="store_true")
     parser.add_argument("--kind", choices=["check", *KINDS])
     options = parser.parse_args()
-    directory: Path = options.directory
+    directory: Path = options.out
     directory.mkdir(parents=True, exist_ok=True)
     if options.kind:
         quiet = directory / "quiet"
@@ -314,7 +314,8 @@ def main() -> None:
 
 def row_of(directory: Path, kind: str, repeats: int) -> dict[str, Any]:
     """The row of a kind, which a process of its own finds."""
-    command = [sys.executable, __file__, str(directory), "--kind", kind, "--repeats", str(repeats)]
+    command = [sys.executable, __file__, "--out", str(directory), "--kind", kind]
+    command += ["--repeats", str(repeats)]
     path = directory / f"{kind}.json"
     path.unlink(missing_ok=True)
     try:

@@ -221,7 +221,8 @@ class Graph:
 
     def _terminator(self, end: Ending, env: dict[Value, Operand]) -> Op:
         edges: dict[str, Any] = {n: self._successor(edge) for n, edge in end.edges.items()}
-        return end.kind(**end.fields, **edges, location=end.location).remap(env)
+        op = end.kind(**end.fields, **edges, location=end.location)
+        return op.remap(env) if env else op
 
     def _successor(self, edge: OpenEdge) -> Successor:
         """The edge with one argument per parameter of its target."""

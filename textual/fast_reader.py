@@ -1,8 +1,7 @@
 """The common shapes of a line, read by one expression, however it is spaced.
 
-Reads ops and phis of the forms that the printer writes: whatever is unusual or wrong about a line
-is left to `tileir.textual.statements`, which reads the same grammar.
-"""
+It reads ops and phis of the forms that the printer writes. Unusual and invalid lines are left to
+`tileir.textual.statements`, which reads the same grammar."""
 
 from __future__ import annotations
 
@@ -40,14 +39,14 @@ BETWEEN = re.compile(
 """A label, the end of a function, or neither; with a comment, or without; and empty lines. Its
 groups: indentation, label, end, comment, empty lines."""
 
-_LABEL = r"(?a)[A-Za-z_][\w.$-]*|\d+"
+_LABEL = re.compile(r"(?a)[A-Za-z_][\w.$-]*|\d+")
 SYMBOL = r'@(?:(?!(?:true|false|undef)(?![\w.$-]))[A-Za-z_.$][\w.$-]*|"[^"\\\n]+")'
 _LITERAL = re.compile(
     r"-?(?:0x[0-9A-Fa-f]+|\d+(?:\.\d+)?(?:[eE][+-]?\d+)?|inf|nan)|true|false|null|undef", re.ASCII
 )
 _TILE = re.compile(r"([a-z]\w*\**)<(\d{1,9}(?:, \d{1,9})*)>", re.ASCII)
 _NAMES = re.compile(rf"%{NAME}|_", re.ASCII)
-_AROUND = rf"(?:(?<!{GAP}){GAP}++)?([\[\],]){GAP}*+"
+_AROUND = re.compile(rf"(?:(?<!{GAP}){GAP}++)?([\[\],]){GAP}*+")
 _NOTHING: dict[str, Any] = {}
 
 
@@ -113,7 +112,8 @@ class FastReader:
     def read(
         self, match: re.Match[str], scope: ValueScope, line: int, comments: tuple[str, ...]
     ) -> Op | None:
-        """The op on the matched line, its results defined; None to read it the other way."""
+        """The op on the matched line, its results defined; None if the general parser has to read
+        the line."""
         (indent, predicate, names, mnemonic, type_text, operands, attribute_text,
          file, row, column, comment) = match.groups()  # fmt: skip
         try:
@@ -175,9 +175,11 @@ class FastReader:
         result = scope.forward_value(names[1:], types[0])
         if result is None:
             return None
-        incoming = self._incoming(operands, names, result, scope)
+        incoming = None
+        if ", " in operands:
+            incoming = self._incoming(operands, names, result, scope)
         if incoming is None:
-            spaced = re.sub(_AROUND, r"\1", operands).replace(",", ", ")
+            spaced = _without_gaps(operands).replace(",", ", ")
             incoming = self._incoming(spaced, names, result, scope)
         return None if incoming is None else (names[1:], result, incoming)
 
@@ -192,13 +194,13 @@ class FastReader:
                 value = self.literal(spelt, result.type)
             else:
                 value = result if spelt == name else self._value(spelt[1:], scope)
-            if value is None or value.type is not result.type or not re.fullmatch(_LABEL, label):
+            if value is None or value.type is not result.type or not _LABEL.fullmatch(label):
                 return None
             incoming[label] = value
         return incoming if len(incoming) == text.count("[") == text.count("]") else None
 
     def _value(self, name: str, scope: ValueScope) -> Value | None:
-        """The value called `name`, defined or not yet; None where nothing right defines it."""
+        """The value called `name`, which may be defined later; None if no valid line defines it."""
         value = scope.values.get(name)
         if value is None:
             value = scope.ahead(name, self.types)
@@ -262,7 +264,7 @@ class FastReader:
         parts = text.split(", ")
         arguments = self._arguments_of(shape, parts, scope)
         if arguments is None:
-            tight = re.sub(_AROUND, r"\1", text).split(",")
+            tight = _without_gaps(text).split(",")
             if tight != parts:
                 return self._arguments_of(shape, tight, scope)
         return arguments
@@ -324,6 +326,8 @@ class FastReader:
                 if name is None:
                     return None
                 by_field[field.name] = name
+            if len(by_field) == len(form.fields):
+                return list(by_field.values())  # in the order of the fields
             if form.values_first:
                 named_at = [at for at, _ in form.names]
                 texts = [text for at, text in enumerate(parts) if at not in named_at]
@@ -340,7 +344,7 @@ class FastReader:
         """The symbol, or the edge to the label, that `text` spells; None where it spells none."""
         if kind is FieldKind.SUCCESSOR:
             if text not in self._labels:
-                self._labels[text] = Successor(text) if re.fullmatch(_LABEL, text) else None
+                self._labels[text] = Successor(text) if _LABEL.fullmatch(text) else None
             return self._labels[text]
         if text not in self._symbols:
             self._symbols[text] = (
@@ -394,6 +398,12 @@ class FastReader:
         return types if cursor.token.kind == "end" else None
 
 
+def _without_gaps(text: str) -> str:
+    """`text` without gaps before and after brackets and commas."""
+    has_gap = " " in text or "\t" in text or "\r" in text
+    return _AROUND.sub(r"\1", text) if has_gap else text
+
+
 def _literal_types(
     shape: _LineShape, operand_types: tuple[Type | None, ...]
 ) -> tuple[Type | None, ...]:
@@ -410,8 +420,6 @@ def _literal_types(
 def _constructor_arguments(
     shape: _LineShape, by_field: dict[str, Any], items: list[Any]
 ) -> list[Any]:
-    if not items and len(by_field) == len(shape.form.fields):
-        return list(by_field.values())  # in the order of the fields
     arguments: list[Any] = []
     at = 0
     for field in shape.form.fields:
@@ -429,7 +437,7 @@ def _constructor_arguments(
 
 
 def _unbracket(texts: list[str]) -> bool:
-    """Take the brackets off `[a`, `b]`, ...; whether they were all there."""
+    """Remove the brackets of `[a`, `b]`, ...; returns whether all of them were present."""
     for index, text in enumerate(texts):
         second = index % 2
         bracket, bare = (text[-1:], text[:-1]) if second else (text[:1], text[1:])

@@ -24,15 +24,14 @@ def not_operand(item: object) -> str:
 
 
 def type_of(op: Any, name: str, item: object) -> Type:
-    """The type of `item`, the operand `name` of `op`. Raises its error (TIR0105) where it is
-    none."""
+    """The type of `item`, the operand `name` of `op`. Raises TIR0105 if `item` is no operand."""
     if is_operand(item):
         return item.type
     raise op.fail("TIR0105", f"{name} must be an operand, {not_operand(item)}", name)
 
 
 def check_values(op: Any, results: tuple[object, ...]) -> None:
-    """Raise the error (TIR0105) of `op` that one of `results` is not a value, if so."""
+    """Raise TIR0105 for `op` unless each of `results` is a `Value`."""
     for value in results:
         if not isinstance(value, Value):
             raise op.fail("TIR0105", f"a result must be a Value, not {value!r}", "results")
@@ -266,8 +265,7 @@ def reader(schema: tuple[Field, ...]) -> Callable[[Any], tuple[Operand, ...]]:
     fields = [f for f in schema if f.kind in READING]
     names = [f.name for f in fields]
     if all(f.kind is FieldKind.OPERAND for f in fields) and names:
-        get: Any = attrgetter(*names)
-        return _alone(get) if len(names) == 1 else get
+        return _getter(tuple(names))
     if [f.kind for f in fields] == [FieldKind.VARIADIC]:
         return attrgetter(*names)
 
@@ -284,14 +282,22 @@ def reader(schema: tuple[Field, ...]) -> Callable[[Any], tuple[Operand, ...]]:
     return read
 
 
+def _getter(paths: tuple[str, ...]) -> Callable[[Any], tuple[Any, ...]]:
+    """The accessor of the attributes at `paths`, as a tuple."""
+    if not paths:
+        return lambda self: ()
+    get: Any = attrgetter(*paths)
+    return _alone(get) if len(paths) == 1 else get
+
+
 _ALIKE = ("int", "bool", "float")
 
 
 def type_reader(schema: tuple[Field, ...]) -> Callable[[Any], tuple[Any, ...]]:
-    """The key under which an op's result types are remembered: the types of its operands, its
-    stated result types, and its attributes, with the class of those that Python holds equal
-    across classes (1, True and 1.0). Raises AttributeError where an operand is none: only operands
-    have an `operand_type`."""
+    """The function that computes the cache key of an op's result types: the types of its operands,
+    its stated result types, and its attributes, with the class of those that are equal across
+    classes in Python (1, True and 1.0). It raises AttributeError if an operand is invalid: only
+    operands have an `operand_type`."""
     fields = [f for f in schema if f.kind in READING]
     skipped = (*READING, FieldKind.SUCCESSOR)
     paths_of_values = tuple(f.name for f in schema if f.kind not in skipped)
@@ -300,19 +306,18 @@ def type_reader(schema: tuple[Field, ...]) -> Callable[[Any], tuple[Any, ...]]:
     )
     paths = (*paths_of_values, *(f"{f.name}.operand_type" for f in fields))
     if all(f.kind is FieldKind.OPERAND for f in fields) and paths:
-        get = attrgetter(*paths)
-        return (lambda self: (get(self),)) if len(paths) == 1 else get
-
-    getters = [attrgetter(path) for path in paths_of_values]
+        return _getter(paths)
+    get_others = _getter(paths_of_values)
+    readings = [(attrgetter(f.name), f.kind in SEVERAL) for f in fields]
 
     def read(self: Any) -> tuple[Any, ...]:
-        key: list[Any] = [get_other(self) for get_other in getters]
-        for field in fields:
-            value = getattr(self, field.name)
-            if field.kind in SEVERAL:
-                key.append(tuple([v.operand_type for v in value]))
+        key = get_others(self)
+        for get_value, is_several in readings:
+            value = get_value(self)
+            if is_several:
+                key += (tuple([v.operand_type for v in value]),)
             else:
-                key.append(None if value is None else value.operand_type)
-        return tuple(key)
+                key += (None if value is None else value.operand_type,)
+        return key
 
     return read

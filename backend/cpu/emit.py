@@ -31,7 +31,6 @@ from tileir.backend.cpu.lowering import (
     parameters_of,
 )
 from tileir.backend.cpu.thread import CpuThread
-from tileir.backend.layouts.access_widths import AccessWidths
 from tileir.backend.nvptx.emit import expanded_size, global_text, reachable_functions
 from tileir.backend.nvptx.text import global_name
 from tileir.backend.shared_memory.requirements import SharedMemoryPlan
@@ -134,13 +133,10 @@ def _function(
     module: Module, function: Function, plan: SharedMemoryPlan, target: Target, thread: CpuThread,
     table: Mapping[str, Rule], kernel: str, checked: bool,
 ) -> str:  # fmt: skip
-    machine: Any = thread
     offsets = plan.offsets if function.kernel else {}
-    contiguity = AccessWidths(function)
     lowering = CpuLowering(
-        module, function, target, machine, contiguity, offsets, table, checked=checked,
-        kernel=kernel,
-    )  # fmt: skip
+        module, function, target, thread, offsets, table, kernel=kernel, checked=checked
+    )
     thread.inline = caller(lowering)
     _check(module, function)
     for parameter, name in zip(function.parameters, parameters_of(function), strict=True):

@@ -14,6 +14,7 @@ from tileir.backend import isolation
 from tileir.backend.cpu.masks import without_partial_masks
 from tileir.backend.isolation import Task
 from tileir.backend.nvptx.llvm_codegen import code_generator, llvm_binding
+from tileir.backend.options import CodeVariant
 from tileir.backend.runtime.disk_store import DiskStore
 from tileir.errors import CompileError, Diagnostic
 
@@ -81,7 +82,7 @@ def generate(text: str, opt_level: int) -> bytes:
     binding = llvm_binding()
     machine = _machine(binding, opt_level)
     module = _optimize(binding, machine, text, opt_level)
-    with code_generator(binding, True, True, schedules=True):
+    with code_generator(binding, CodeVariant.SCHEDULED):
         return machine.emit_object(module)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from tileir.analysis.cfg import cfg
 from tileir.analysis.underlying_pointers import underlying_pointers
-from tileir.backend.codegen.lowering import Fragment, Lowering, registers, scalar_of
+from tileir.backend.codegen.lowering import Fragment, Lowering, Rule, registers, scalar_of
 from tileir.backend.cpu.bounds_checks import BoundsGuard
 from tileir.backend.cpu.buffer_assignment import OperandForm, assign_buffers, source_of
 from tileir.backend.cpu.dots import STORING, read_as
@@ -18,10 +18,11 @@ from tileir.backend.cpu.matrix_buffers import Matrix, PackedOperand, allocate_pa
 from tileir.backend.cpu.thread import CpuThread
 from tileir.backend.layouts.access_widths import AccessWidths
 from tileir.backend.nvptx.text import symbol
+from tileir.backend.target import Target
 from tileir.effects import Effects
 from tileir.errors import CompileError, Diagnostic
 from tileir.field import Successor
-from tileir.ir import Block, Function, InlineHint
+from tileir.ir import Block, Function, InlineHint, Module
 from tileir.op import Op
 from tileir.ops.symbols import GlobalAddress
 from tileir.types import I1, Pointer, Tile, Type, element_of
@@ -33,9 +34,12 @@ class CpuLowering(Lowering):
     checked first."""
 
     def __init__(
-        self, *arguments: Any, checked: bool = False, kernel: str = "", **named: Any
-    ) -> None:
-        super().__init__(*arguments, **named)
+        self, module: Module, function: Function, target: Target, thread: CpuThread,
+        scratch: Mapping[Op, int], rules: Mapping[str, Rule], *, kernel: str, checked: bool,
+    ) -> None:  # fmt: skip
+        writer: Any = thread  # whose handles are vectors
+        super().__init__(module, function, target, writer, AccessWidths(function), scratch, rules)
+        self.machine = thread
         self.checked = checked
         self.kernel = kernel
         """The kernel that is compiled, which the function is or is called by."""
@@ -43,11 +47,6 @@ class CpuLowering(Lowering):
         self._operand_buffers: dict[tuple[Value, OperandForm], PackedOperand] = {}
         self._waiting: list[tuple[str, Successor]] = []
         """Edges that store what they pass, each in a block of its own with a label."""
-
-    @property
-    def _machine(self) -> Any:
-        """The thread, with what a `CpuThread` has besides the thread interface."""
-        return self.thread
 
     def lower(self, op: Op) -> list[Fragment]:
         if op in assign_buffers(self.function).unread:
@@ -58,7 +57,7 @@ class CpuLowering(Lowering):
         if op.mnemonic not in STORING:
             for value, fragment in zip(op.results, lower, strict=True):
                 self._settle_all(value, fragment)
-        machine = self._machine
+        machine = self.machine
         return [
             fragment
             if isinstance(value.type, Tile)
@@ -84,7 +83,7 @@ class CpuLowering(Lowering):
 
     @contextmanager
     def _guarding(self, op: Op) -> Generator[None]:
-        machine = self._machine
+        machine = self.machine
         outer = machine.guard
         machine.guard = self._guard(op) if self.checked else None
         yield
@@ -135,8 +134,8 @@ class CpuLowering(Lowering):
             return None
         if number not in self._accumulators:
             kind: Any = operand.type
-            matrix = Matrix(self._machine.fresh(), scalar_of(kind), kind.shape)
-            self._accumulators[number] = matrix.allocate(self._machine)
+            matrix = Matrix(self.machine.fresh(), scalar_of(kind), kind.shape)
+            self._accumulators[number] = matrix.allocate(self.machine)
         return self._accumulators[number]
 
     def operand_buffer(self, operand: Operand, form: OperandForm) -> Matrix:
@@ -147,7 +146,7 @@ class CpuLowering(Lowering):
         place = self._allocate(value, source_form)
         for register, x in enumerate(self.fragment(value)):
             self._put(place, value, source_form, register, x)
-        place.finish(self._machine)
+        place.finish(self.machine)
         return place.read
 
     def _place(self, value: Value, form: OperandForm) -> PackedOperand:
@@ -159,7 +158,7 @@ class CpuLowering(Lowering):
     def _allocate(self, operand: Operand, form: OperandForm) -> PackedOperand:
         kind: Any = operand.type
         return allocate_packed(
-            self._machine, kind, form.work, panels=form.panels, turned=form.transposed
+            self.machine, kind, form.work, panels=form.panels, turned=form.transposed
         )
 
     def settle(self, value: Value, register: int, x: Any) -> None:
@@ -173,7 +172,7 @@ class CpuLowering(Lowering):
     def finish_operands(self, value: Value) -> None:
         """Complete the operand buffers of `value`, all of whose registers are written."""
         for form in assign_buffers(self.function).operand_forms.get(value, ()):
-            self._place(value, form).finish(self._machine)
+            self._place(value, form).finish(self.machine)
 
     def settle_whole(self, value: Value) -> None:
         """Write all of `value`, which is complete, to its operand buffers."""
@@ -181,12 +180,12 @@ class CpuLowering(Lowering):
             place = self._place(value, form)
             for register, x in enumerate(self.fragment(value)):
                 self._put(place, value, form, register, x)
-            place.finish(self._machine)
+            place.finish(self.machine)
 
     def _put(
         self, place: PackedOperand, operand: Operand, form: OperandForm, register: int, x: Any
     ) -> None:
-        x = read_as(self._machine, scalar_of(operand.type), form, x)
+        x = read_as(self.machine, scalar_of(operand.type), form, x)
         place.put.put(self, operand.type, register, x)  # type: ignore[arg-type]
 
     def _settle_all(self, value: Value, fragment: Fragment) -> None:
@@ -205,13 +204,13 @@ class CpuLowering(Lowering):
             for parameter in block.parameters:
                 if self.accumulator_buffer(parameter) is not None:
                     continue
-                names: list[Any] = [self._machine.fresh() for _ in range(registers(parameter.type))]
+                names: list[Any] = [self.machine.fresh() for _ in range(registers(parameter.type))]
                 tiled = isinstance(parameter.type, Tile)
                 fragment: list[Any] = [VectorValue(n) for n in names] if tiled else names
                 self.values[parameter] = fragment
         places = {block.label: self._block(block) for block in blocks}
         for block in blocks:
-            self._machine.lines[places[block.label]] = "\n".join(self._phis(block))
+            self.machine.lines[places[block.label]] = "\n".join(self._phis(block))
 
     def _block(self, block: Block) -> int:
         place = self.thread.start_block(self._labels[block.label])
@@ -220,7 +219,7 @@ class CpuLowering(Lowering):
         for op in block.ops:
             self.thread.come_from(op.location)
             if op is block.terminator and self._goes_back(block):
-                self._machine.poll()
+                self.machine.poll()
             for value, fragment in zip(op.results, self.lower(op), strict=True):
                 self.values[value] = fragment
         return place
@@ -233,7 +232,7 @@ class CpuLowering(Lowering):
 
     def edge(self, successor: Successor) -> str:
         if self._moving(successor):
-            label = self._machine.fresh_label("edge")
+            label = self.machine.fresh_label("edge")
             self._waiting.append((label, successor))
             return label
         return self._note_edge(successor, self._phi_operands(successor))
@@ -250,7 +249,7 @@ class CpuLowering(Lowering):
 
     def _phi_operands(self, successor: Successor) -> list[str]:
         """The operands that an edge passes to the phis of its block."""
-        machine = self._machine
+        machine = self.machine
         handles: list[str] = []
         parameters = self.function.blocks[successor.label].parameters
         for parameter, argument in zip(parameters, successor.arguments, strict=True):
@@ -267,7 +266,7 @@ class CpuLowering(Lowering):
     def _write_edges(self) -> None:
         """The blocks of edges that store: all is read before anything is written."""
         for label, successor in self._waiting:
-            self._machine.start(label)
+            self.machine.start(label)
             handles = self._phi_operands(successor)
             stored = [
                 (p, None if is_zero(a) else self.fragment(a)) for p, a in self._moving(successor)
@@ -275,7 +274,7 @@ class CpuLowering(Lowering):
             for parameter, fragment in stored:
                 buffer: Any = self.accumulator_buffer(parameter)
                 if fragment is None:
-                    buffer.clear(self._machine)
+                    buffer.clear(self.machine)
                 else:
                     buffer.put_all(self, parameter.type, fragment)
             self.thread.branch(self._note_edge(successor, handles))
@@ -301,7 +300,7 @@ def caller(outer: CpuLowering) -> Callable[..., list[Lanes]]:
     Other functions run lane by lane if lanes differ. A function that calls others stays a call if
     lanes share the operands.
     """
-    machine: Any = outer.thread
+    machine = outer.machine
 
     def call(
         name: str, results: Sequence[Type], operands: Sequence[tuple[Type, Lanes]]
@@ -329,10 +328,9 @@ each call the next twice would double it otherwise, level by level."""
 
 
 def _inline(outer: CpuLowering, function: Function, operands: Sequence[Lanes]) -> list[Lanes]:
-    machine: Any = outer.thread
     inner = CpuLowering(
-        outer.module, function, outer.target, machine, AccessWidths(function), {}, outer.rules,
-        checked=outer.checked, kernel=outer.kernel,
+        outer.module, function, outer.target, outer.machine, {}, outer.rules,
+        kernel=outer.kernel, checked=outer.checked,
     )  # fmt: skip
     for parameter, x in zip(function.parameters, operands, strict=True):
         inner.values[parameter.value] = [x]  # type: ignore[list-item]

@@ -9,14 +9,14 @@ from typing import Any, cast
 import attrs
 
 from tileir.analysis.uses import definitions, uses
-from tileir.backend.layouts.assign_layouts import with_layout
+from tileir.backend.layouts.assign_layouts import in_layout
 from tileir.field import SEVERAL, FieldKind
 from tileir.ir import Block, Function
 from tileir.layout import Layout
 from tileir.op import Op
 from tileir.ops.gpu import ConvertLayout
 from tileir.types import Tile
-from tileir.values import Constant, Operand, Value
+from tileir.values import Operand, Value
 
 _MOST_ITERATIONS = 8
 """Elementwise ops in a row that a conversion may move before."""
@@ -75,6 +75,8 @@ class _ConversionMerger:
             return {}
         if len(computed.results) != 1 or not self._is_used_once(source):
             return {}
+        if any(getattr(computed, f.name) for f in computed.fields(FieldKind.OPTIONAL, *SEVERAL)):
+            return {}
         layout, before, others = last.layout, dict[Value, Operand](), list[Value]()
         for operand in dict.fromkeys(v for v in computed.operands if type(v) is Value):
             first = self._definition(operand, here)
@@ -88,11 +90,8 @@ class _ConversionMerger:
             return {}
         converted = ConvertLayout(others[0], layout=layout)
         before[others[0]] = converted.results[0]
-        moved = _in_layout(computed, before, layout)
-        if moved is None:
-            return {}
         removed = [self.made_by[v] for v in before if v is not others[0] and self._is_used_once(v)]
-        moved = attrs.evolve(moved, results=last.results)
+        moved = attrs.evolve(in_layout(computed, layout, before), results=last.results)
         return {**dict.fromkeys((*removed, computed), ()), last: (converted, moved)}
 
     def _definition(self, operand: Operand, here: set[Op]) -> Op | None:
@@ -109,17 +108,3 @@ def _layout(operand: Operand) -> Layout | None:
 
 def _bits(operand: Operand) -> int:
     return cast(Any, cast(Tile, operand.type).element).bits
-
-
-def _in_layout(op: Op, operands: Mapping[Value, Operand], layout: Layout) -> Op | None:
-    """`op` with these operands, in `layout`; None where its fields do not say how."""
-    if any(getattr(op, field.name) for field in op.fields(FieldKind.OPTIONAL, *SEVERAL)):
-        return None
-
-    def in_layout(operand: Operand) -> Operand:
-        if isinstance(operand, Constant) and isinstance(operand.type, Tile):
-            return Constant(with_layout(operand.type, layout), operand.bits)
-        return operands.get(operand, operand) if type(operand) is Value else operand
-
-    changes = op.map_fields(in_layout, lambda kind: with_layout(kind, layout))
-    return op.evolve(**changes, results=())

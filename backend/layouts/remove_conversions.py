@@ -6,7 +6,7 @@ from typing import Any, cast
 
 import attrs
 
-from tileir.backend.layouts.assign_layouts import with_layout
+from tileir.backend.layouts.assign_layouts import in_layout
 from tileir.field import SEVERAL, FieldKind
 from tileir.ir import Function
 from tileir.layout import Layout
@@ -90,19 +90,14 @@ class _Remaking:
     ops: list[Op] = attrs.field(factory=list)
     rematerialized: dict[Value, Operand | None] = attrs.field(factory=dict)
 
-    def before(self, operand: Operand, depth: int) -> Operand | None:
-        """The value `operand` in the layout, as it was before a conversion or rematerialized; None
-        where that would take a conversion."""
-        if not isinstance(operand.type, Tile):
-            return operand
-        if not isinstance(operand, Value):
-            return attrs.evolve(operand, type=self._laid_out(operand.type))
-        if operand not in self.rematerialized:
-            self.rematerialized[operand] = self._rematerialize(operand, depth)
-        return self.rematerialized[operand]
-
-    def _laid_out(self, kind: Tile) -> Tile:
-        return Tile(kind.element, kind.shape, self.layout)
+    def before(self, value: Value, depth: int) -> Operand | None:
+        """`value` in the layout, as it was before a conversion or rematerialized; None where that
+        would take a conversion."""
+        if not isinstance(value.type, Tile):
+            return value
+        if value not in self.rematerialized:
+            self.rematerialized[value] = self._rematerialize(value, depth)
+        return self.rematerialized[value]
 
     def _rematerialize(self, value: Value, depth: int) -> Operand | None:
         op = self.walk.definition(value)
@@ -112,13 +107,13 @@ class _Remaking:
             return None
         if any(getattr(op, field.name) for field in op.fields(FieldKind.OPTIONAL, *SEVERAL)):
             return None
-        operands: dict[Operand, Operand] = {}
+        operands: dict[Value, Operand] = {}
         for old in op.inputs:
-            new = self.before(old, depth + 1)
-            if new is None:
-                return None
-            operands[old] = new
-        changes = op.map_fields(operands.__getitem__, lambda kind: with_layout(kind, self.layout))
-        new_op = op.evolve(**changes, results=())
+            if isinstance(old, Value):
+                new = self.before(old, depth + 1)
+                if new is None:
+                    return None
+                operands[old] = new
+        new_op = in_layout(op, self.layout, operands)
         self.ops.append(new_op)
         return new_op.results[op.results.index(value)]

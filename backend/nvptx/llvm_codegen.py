@@ -58,9 +58,7 @@ def to_ptx(
     lowering rules and names LLVM's complaint; TIR0719 when it does not accept a library.
     """
     module, machine = _optimized_module(text, target, opt_level, libraries)
-    scheduled = variant is CodeVariant.SCHEDULED
-    strength_reduced = variant is not CodeVariant.UNREDUCED
-    with code_generator(llvm_binding(), scheduled, strength_reduced, schedules=False):
+    with code_generator(llvm_binding(), variant):
         ptx = machine.emit_assembly(module)
     return _with_ptxas_entries(with_wide_multiply_adds(negations_kept(ptx)))
 
@@ -101,20 +99,17 @@ def level_of(text: str, opt_level: int) -> int:
 
 
 @contextmanager
-def code_generator(
-    llvm: Any, scheduled: bool, strength_reduced: bool, *, schedules: bool
-) -> Generator[None]:
-    """Code is generated with LLVM's machine scheduler if `scheduled`, and after LLVM's strength
-    reduction of loops if `strength_reduced`; no other thread generates code meanwhile. `schedules`
-    is whether LLVM schedules for the target if the option, which is one for all targets, was not
-    set. `llvm` is llvmlite's binding."""
+def code_generator(llvm: Any, variant: CodeVariant) -> Generator[None]:
+    """Code is generated with LLVM's machine scheduler for the variant `SCHEDULED`, and without
+    LLVM's strength reduction of loops for `UNREDUCED`; no other thread generates code meanwhile.
+    Each of LLVM's options is one for all targets. `llvm` is llvmlite's binding."""
     options = {
-        "enable-misched": (scheduled, schedules),
-        "disable-lsr": (not strength_reduced, False),
+        "enable-misched": variant is CodeVariant.SCHEDULED,
+        "disable-lsr": variant is CodeVariant.UNREDUCED,
     }
     with _generating:
-        for name, (value, default) in options.items():
-            if value != _options.get(name, default):
+        for name, value in options.items():
+            if value is not _options.get(name):
                 llvm.set_option("tileir", f"-{name}={str(value).lower()}")
                 _options[name] = value
         yield

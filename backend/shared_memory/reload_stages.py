@@ -9,11 +9,10 @@ from typing import cast
 import attrs
 
 from tileir.analysis.uses import definitions
-from tileir.backend.layouts.assign_layouts import with_layout
+from tileir.backend.layouts.assign_layouts import in_layout
 from tileir.backend.shared_memory.conversion_plan import conversion_bytes
 from tileir.effects import Effects
 from tileir.ir import Block, Function
-from tileir.layout import Layout
 from tileir.op import Op
 from tileir.ops.cast import Cast
 from tileir.ops.gpu import ConvertLayout, LocalLoad
@@ -51,7 +50,7 @@ def _reload(block: Block, made_by: Mapping[Value, Op]) -> Block:
             unchanged.clear()
         chain = _chain(op, made_by) if isinstance(op, ConvertLayout) else []
         if chain and chain[0] in unchanged:
-            ops += _in_layout(chain, cast(ConvertLayout, op))
+            ops += _convert_chain(chain, cast(ConvertLayout, op))
         else:
             ops.append(op)
     return block if ops == [*block.ops] else attrs.evolve(block, ops=tuple(ops))
@@ -72,14 +71,10 @@ def _chain(op: ConvertLayout, made_by: Mapping[Value, Op]) -> list[Op]:
     return []
 
 
-def _in_layout(chain: list[Op], conversion: ConvertLayout) -> list[Op]:
+def _convert_chain(chain: list[Op], conversion: ConvertLayout) -> list[Op]:
     """The ops of `chain` in the layout that `conversion` asks for, with its result."""
-    ops, previous = list[Op](), dict[Operand, Operand]()
-    layout: Layout = conversion.layout
+    ops, operands = list[Op](), dict[Value, Operand]()
     for op in chain:
-        changes = op.map_fields(
-            lambda operand: previous.get(operand, operand), lambda kind: with_layout(kind, layout)
-        )
-        ops.append(op.with_fields(**changes, results=()))
-        previous[op.results[0]] = ops[-1].results[0]
+        ops.append(in_layout(op, conversion.layout, operands))
+        operands[op.results[0]] = ops[-1].results[0]
     return [*ops[:-1], attrs.evolve(ops[-1], results=conversion.results)]

@@ -1,6 +1,6 @@
 """The kernels that programs of public packages launch, as TTIR: no GPU is needed.
 
-    python benchmarks/public/collect.py DIRECTORY [--only PATTERN,...] [--configs 2]
+    python benchmarks/public/collect.py --out FOLDER [--only PATTERN,...] [--configs 2]
 
 Runs the cases with a GPU that is not there, and writes each kernel once: `KEY.ttir`, what
 Triton's own front end makes of it, and `KEY.json`, its name, options and cases. A case that fails
@@ -117,7 +117,7 @@ def run_case(name: str, make) -> None:
 
 def main() -> int:
     parser = argparse.ArgumentParser()
-    parser.add_argument("directory", type=Path)
+    parser.add_argument("--out", type=Path, required=True, help="a folder")
     parser.add_argument("--only", default="*", help="patterns of names, with commas between them")
     parser.add_argument("--configs", type=int, default=2)
     parser.add_argument("--seconds", type=int, default=120, help="for a case")
@@ -127,7 +127,7 @@ def main() -> int:
     sys.path.insert(0, str(Path(__file__).parent))
     from fake_gpu import fake_gpu
 
-    collector = Collector(options.directory)
+    collector = Collector(options.out)
     failed = {}
     with fake_gpu():
         collector.install()
@@ -146,7 +146,7 @@ def main() -> int:
                 failed[name] = [f"{type(error).__name__}: {error}"[:300], *where]
             count = len(collector.kernels) - before
             print(f"{name}: {count} kernels {failed.get(name, [''])[0][:200]}", flush=True)
-    (options.directory / "failed.json").write_text(json.dumps(failed, indent=1))
+    (options.out / "failed.json").write_text(json.dumps(failed, indent=1))
     print(f"{len(collector.kernels)} kernels, {len(failed)} cases failed")
     return 0
 

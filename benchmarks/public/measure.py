@@ -1,8 +1,9 @@
 """Kernels of public packages on a GPU, unmodified, compiled by tileir and by Triton.
 
-    python benchmarks/public/measure.py DIRECTORY [--seconds 280] [--only PATTERN,...] [--jobs 14]
+    python benchmarks/public/measure.py --out FOLDER [--seconds 280] [--only PATTERN,...]
+                                        [--jobs 14]
 
-Cases run in the order of the patterns. Writes `measured.json` in DIRECTORY after each case, and
+Cases run in the order of the patterns. Writes `measured.json` in FOLDER after each case, and
 continues with what is missing there. On each GPU two processes are alive, one for each compiler,
 and alternate: a case runs in one and then in the other, with the same inputs, by themselves on one
 GPU. Before and meanwhile other processes fill both caches of kernels, on the processors alone. A
@@ -121,7 +122,7 @@ def compare(rows: dict[str, dict[str, Any]]) -> list[Any] | str:
 
 def main() -> int:
     parser = argparse.ArgumentParser()
-    parser.add_argument("directory", type=Path)
+    parser.add_argument("--out", type=Path, required=True, help="a folder")
     parser.add_argument("--seconds", type=float, default=280.0)
     parser.add_argument(
         "--limit", type=float, default=25.0, help="seconds for a case and a compiler"
@@ -135,10 +136,11 @@ def main() -> int:
     sys.path.insert(0, str(HERE))
     from compile import importable
 
-    tree, out = importable(), options.directory / "measured.json"
-    options.directory.mkdir(parents=True, exist_ok=True)
+    folder: Path = options.out
+    tree, out = importable(), folder / "measured.json"
+    folder.mkdir(parents=True, exist_ok=True)
     names = {c: environment(c, options.cache, tree, options.configs) for c in COMPILERS}
-    logs = {c: options.directory / f"{c}.log" for c in COMPILERS}
+    logs = {c: folder / f"{c}.log" for c in COMPILERS}
     done = json.loads(out.read_text()) if out.exists() else {}
     listed = subprocess.run(
         [sys.executable, "-c", "import cases; print('\\n'.join(cases.all_cases()))"],
@@ -179,7 +181,7 @@ def main() -> int:
             process.wait()
     import report
 
-    report.main([str(options.directory)])
+    report.main([str(folder)])
     return 0
 
 

@@ -1,9 +1,9 @@
 """The test-suites of packages whose kernels are written in Triton, unmodified, with tileir as the
 compiler and no fallback (TILEIR_IN_TRITON=strict).
 
-    python benchmarks/public/suites.py FOLDER OUT [--suites liger,fla] [--seconds 120] [--each 8]
-                                       [--limit 30] [--device cuda]
-    python benchmarks/public/suites.py --table OUT       prints what OUT/suites.json has, for a page
+    python benchmarks/public/suites.py FOLDER --out OUT [--suites liger,fla] [--seconds 120]
+                                       [--each 8] [--limit 30] [--device cuda]
+    python benchmarks/public/suites.py --table --out OUT   prints OUT/suites.json for a page
 
 FOLDER/NAME holds the tests of a package (`SUITES`), as its repository has them; the package is
 installed. `--each` processes for each GPU run the cases of all suites until the time is over. Each
@@ -78,7 +78,7 @@ SUITES = {
 def main() -> int:
     parser = argparse.ArgumentParser()
     parser.add_argument("folder", type=Path, nargs="?")
-    parser.add_argument("out", type=Path)
+    parser.add_argument("--out", type=Path, required=True, help="a folder")
     parser.add_argument("--table", action="store_true")
     parser.add_argument("--suites", default=",".join(SUITES))
     parser.add_argument("--seconds", type=float, default=120.0, help="for everything")

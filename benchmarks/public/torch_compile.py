@@ -1,9 +1,10 @@
 """Programs of torch.compile on a GPU, in every way that Inductor builds them, by tileir and by
 Triton: are the results right, does tileir compile every kernel, how long do the programs take?
 
-    python benchmarks/public/torch_compile.py OUT [--modes default,graphs,autotune,dynamic,package]
-                                              [--seconds 200] [--each 8] [--only PATTERN,...]
-    python benchmarks/public/torch_compile.py --table OUT    prints what OUT has as a table
+    python benchmarks/public/torch_compile.py --out OUT [--seconds 200]
+                                              [--modes default,graphs,autotune,dynamic,package]
+                                              [--each 8] [--only PATTERN,...]
+    python benchmarks/public/torch_compile.py --table --out OUT    prints what OUT has as a table
 
 `default` is torch.compile as it is; `graphs` uses CUDA graphs (mode reduce-overhead); `autotune` is
 mode max-autotune, with two Triton kernels for each matmul, and without coordinate descent in steps
@@ -53,7 +54,7 @@ Rows = dict[str, dict[str, Any]]
 
 def main() -> int:
     parser = argparse.ArgumentParser()
-    parser.add_argument("out", type=Path)
+    parser.add_argument("--out", type=Path, required=True, help="a folder")
     parser.add_argument("--modes", default=",".join(MODES))
     parser.add_argument("--seconds", type=float, default=200.0, help="for everything")
     parser.add_argument("--each", type=int, default=8, help="processes for a GPU and a compiler")

@@ -15,12 +15,14 @@ Integers of Triton wrap. Its compiler nevertheless derives contiguity and divisi
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Set
 from typing import Any
 
 import attrs
 
 from tileir import Module
+from tileir.analysis.components import strong_components
 from tileir.analysis.uses import arguments, definitions
 from tileir.ir import Function
 from tileir.op import Op
@@ -67,6 +69,8 @@ def mark_index_nsw(module: Module, wrapping: Set[Value] = frozenset()) -> Module
 
 
 def _mark(function: Function, wrapping: Set[Value]) -> Function:
+    if not any(op.mnemonic in _ARITHMETIC for op in function.ops):
+        return function
     nsw = _non_wrapping(function, wrapping)
 
     def mark(op: Any, _: Walk) -> Any:
@@ -120,7 +124,7 @@ def _non_wrapping(function: Function, wrapping: Set[Value]) -> set[Value]:
     direct = _closure(flow.offsets, flow.linear)
     compared = _closure(flow.compared, flow.operands)
     varying = _closure(flow.varying, flow.users)
-    cyclic = _cyclic(function, flow)
+    cyclic = _cyclic(flow)
     defined = definitions(function)
     doubtful = {
         value
@@ -143,15 +147,11 @@ def _non_wrapping(function: Function, wrapping: Set[Value]) -> set[Value]:
     }
 
 
-def _cyclic(function: Function, flow: _IndexFlow) -> set[Value]:
+def _cyclic(flow: _IndexFlow) -> set[Value]:
     """The values that an iteration of a loop computes from their own values in the previous one."""
-    result: set[Value] = set()
-    for parameter in arguments(function):
-        if parameter in flow.operands and parameter in flow.users:
-            after = _closure(flow.users[parameter], flow.users)
-            if parameter in after:
-                result |= after & _closure(flow.operands[parameter], flow.operands)
-    return result
+    component = strong_components(flow.users)
+    sizes = Counter(component.values())
+    return {v for v, number in component.items() if sizes[number] > 1 or v in flow.users[v]}
 
 
 def _flow(function: Function) -> _IndexFlow:

@@ -4,7 +4,7 @@ values by name."""
 from __future__ import annotations
 
 from collections import ChainMap
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeAlias
 
@@ -30,7 +30,7 @@ _UNLIKE_TRITON = (
     TypeError,
     ValueError,
 )
-"""Exceptions that a rule raises for a statement that is not as Triton prints it."""
+"""Exceptions that a rule raises for a statement of a form that Triton does not print."""
 
 RULES: dict[str, Rule] = {}
 """Rules by the name of the op."""
@@ -109,11 +109,7 @@ class RegionReader:
 
     def alone(self, names: Sequence[str], values: Sequence[NamedValue]) -> RegionReader:
         """A reader for a separate function, which can only use literals of the enclosing region."""
-        literals: dict[str, NamedValue] = {
-            n: x
-            for n, x in self.values.items()
-            if isinstance(x, Expr) and isinstance(x.value, (Constant, Undef))
-        }
+        literals: Any = _Literals(self.values)
         return RegionReader(self.b, ChainMap(literals)).inside(names, values)
 
     def run(self, statements: Sequence[Operation]) -> None:
@@ -158,8 +154,8 @@ class RegionReader:
         return self._add_hints(s, result) if isinstance(result, Expr) else result
 
     def _add_hints(self, s: Operation, expr: Expr) -> Expr:
-        """`expr` with what the attributes of its statement promise of it. Triton lets every op
-        have them; what no address is computed from has no use for them."""
+        """`expr` with the promises of its statement's attributes. Every op of Triton may have them;
+        they are only used for values that addresses depend on."""
         for name, op in _HINTS.items():
             values = s.options.get(name)
             if values and element_of(expr.type) in INDICES | POINTERS:
@@ -195,6 +191,25 @@ class RegionReader:
         except _UNLIKE_TRITON:
             message = f"{s.name} is not as Triton prints it"
             raise error_at(message, s.place, source=s.source) from None
+
+
+@attrs.frozen(eq=False)
+class _Literals(Mapping[str, NamedValue]):
+    """The literals among the `enclosing` values."""
+
+    enclosing: Mapping[str, NamedValue]
+
+    def __getitem__(self, name: str) -> NamedValue:
+        x = self.enclosing[name]
+        if isinstance(x, Expr) and isinstance(x.value, (Constant, Undef)):
+            return x
+        raise KeyError(name)
+
+    def __iter__(self) -> Iterator[str]:
+        return filter(self.__contains__, self.enclosing)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
 
 
 def _check_types(s: Operation, exprs: Sequence[NamedValue]) -> None:

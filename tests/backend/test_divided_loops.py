@@ -58,7 +58,7 @@ def test_instances_without_partial_results_are_as_many_as_are_resident(carried):
     assert divides_its_loops(result.stages["barriers"].functions["k"]) == (carried is F32)
 
 
-def decayed(stored=True, columns=8192):
+def decay(stored=True, columns=8192):
     """A state of `columns` elements, which each row of `x` replaces, if `stored`, and changes."""
     b, kind = Builder(), arg(pointer(F32), aligned=16)
     with b.kernel("k", x=kind, last=kind, n=I32) as (x, last, n):
@@ -76,7 +76,7 @@ def decayed(stored=True, columns=8192):
 
 @for_each(
     ("module", "expected"),
-    [(decayed(), True), (decayed(stored=False), False), (decayed(columns=4096), False)],
+    [(decay(), True), (decay(stored=False), False), (decay(columns=4096), False)],
 )
 def test_a_recurrence_carries_many_registers_and_stores_in_its_loop(module, expected):
     compiled = compile_kernel(module, "sm_90a", Options(num_warps=4))
@@ -87,7 +87,7 @@ def test_a_recurrence_carries_many_registers_and_stores_in_its_loop(module, expe
 def test_the_loads_of_a_recurrence_are_in_flight_together():
     """ptxas alone takes registers for five blocks, and waits for some loads before it issues
     others."""
-    compiled = compile_kernel(decayed(), "sm_90a", Options(num_warps=4))
+    compiled = compile_kernel(decay(), "sm_90a", Options(num_warps=4))
     alone = LoadsInFlight.of(assemble(compiled.ptx, "k", target("sm_90a")).cubin)
     assert alone.together < alone.block == 64
     assert LoadsInFlight.of(compiled.machine_code.cubin).together == 64

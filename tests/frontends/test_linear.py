@@ -64,6 +64,29 @@ TEXTS: dict[str, tuple[Callable[[str], Any], Callable[[int], str]]] = {
             )
         ),
     ),
+    "TTIR loops in a row": (
+        ttir.read,
+        lambda n: ttir_kernel(
+            "    %a0 = arith.addi %n, %n : i32\n"
+            + "".join(
+                f"    %a{i + 1} = scf.for %i{i} = %n to %n step %n iter_args(%b = %a{i}) -> (i32)"
+                " : i32 {\n      scf.yield %b : i32\n    }\n"
+                for i in range(n)
+            )
+        ),
+    ),
+    "TTIR combiners": (
+        ttir.read,
+        lambda n: ttir_kernel(
+            "    %t = tt.make_range {end = 64 : i32, start = 0 : i32} : tensor<64xi32>\n"
+            + lines(
+                '    %a? = "tt.reduce"(%t) <{axis = 0 : i32}> ({\n    ^bb0(%b: i32, %d: i32):\n'
+                "      %e = arith.subi %b, %d : i32\n      tt.reduce.return %e : i32\n"
+                "    }) : (tensor<64xi32>) -> i32\n",
+                n,
+            )
+        ),
+    ),
     "TTIR functions": (
         ttir.read,
         lambda n: (

@@ -33,7 +33,7 @@ def check_structure(function: Function) -> Iterator[Diagnostic]:
         if block.label != label:
             message = f"block {label} carries the label {block.label}"
             yield Diagnostic("TIR0203", message, place(block, function))
-        if not is_text(label):
+        if not (label.isascii() or is_text(label)):
             message = f"{label!r} has half of a surrogate pair, which no text can spell"
             yield Diagnostic("TIR0203", message, place(block, function))
         yield from _check_terminator(function, block)
@@ -61,7 +61,7 @@ def place(block: Block, function: Function) -> Location | None:
 
 
 def _check_terminator(function: Function, block: Block) -> Iterator[Diagnostic]:
-    if not block.ops or not block.ops[-1].is_terminator:
+    if not block.ops or not traits(type(block.ops[-1])).terminates:
         last = block.ops[-1].location if block.ops else None
         message = f"block {block.label} must end in a terminator (br, cond_br, ret, unreachable)"
         yield Diagnostic("TIR0201", message, last or place(block, function))
@@ -69,10 +69,11 @@ def _check_terminator(function: Function, block: Block) -> Iterator[Diagnostic]:
         yield from _check_return(function, cast("Return", block.ops[-1]))
     else:
         yield from _check_loop_requests(block.ops[-1])
-    for op in block.ops[:-1]:
-        if traits(type(op)).terminates:
-            message = f"{op.mnemonic} ends a block: nothing may follow it in {block.label}"
-            yield Diagnostic("TIR0202", message, op.location)
+    if len(block.ops) > 1 and any(traits(c).terminates for c in set(map(type, block.ops[:-1]))):
+        for op in block.ops[:-1]:
+            if traits(type(op)).terminates:
+                message = f"{op.mnemonic} ends a block: nothing may follow it in {block.label}"
+                yield Diagnostic("TIR0202", message, op.location)
 
 
 def _check_loop_requests(branch: Op) -> Iterator[Diagnostic]:
@@ -84,7 +85,9 @@ def _check_loop_requests(branch: Op) -> Iterator[Diagnostic]:
 
 
 def _check_return(function: Function, ret: Return) -> Iterator[Diagnostic]:
-    result = tuple(v.type for v in ret.values)
+    result = tuple([v.type for v in ret.values])
+    if result == function.results:
+        return
     if len(result) != len(function.results):
         expected = ", ".join(map(str, function.results)) or "nothing"
         message = f"@{function.name} returns {expected}, not {len(result)} values"
@@ -106,6 +109,8 @@ def _check_edge(
         yield Diagnostic("TIR0204", message, op.location)
         return
     parameters, arguments = target.parameters, edge.arguments
+    if [p.type for p in parameters] == [a.type for a in arguments]:
+        return
     note = (Diagnostic("TIR0207", f"block {target.label} is here", place(target, function)),)
     if len(parameters) != len(arguments):
         message = f"{edge.label} takes {len(parameters)} arguments, not {len(arguments)}"

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cache
 from itertools import islice
 from typing import TYPE_CHECKING, cast
 
+from tileir.analysis.components import strong_components
 from tileir.errors import Diagnostic
 from tileir.ir import Function, Global, Module
 from tileir.op import FieldKind, Op
@@ -38,11 +40,17 @@ def called_functions(op: Op) -> Iterator[str]:
     """Names of the functions that executing `op` calls."""
     if op.mnemonic in CALLING:
         yield cast("Call", op).callee
-    for field in op.fields(FieldKind.ATTRIBUTE):
-        value = getattr(op, field.name)
-        form = field.attribute.form if field.attribute else ""
-        if form in ("combiner", "symbol") and type(value) is str:
+    for name in _function_attributes(type(op)):
+        value = getattr(op, name)
+        if type(value) is str:
             yield value
+
+
+@cache
+def _function_attributes(cls: type[Op]) -> tuple[str, ...]:
+    """The attributes of `cls` that may name a function."""
+    forms = {f.name: f.attribute.form for f in cls.fields(FieldKind.ATTRIBUTE) if f.attribute}
+    return tuple(name for name, form in forms.items() if form in ("combiner", "symbol"))
 
 
 def _symbol_fields(op: Op) -> Iterator[str]:
@@ -131,7 +139,7 @@ def check_recursion(naming: Mapping[str, Sequence[Op]]) -> Iterator[Diagnostic]:
     calls = {name: _calls(ops) for name, ops in naming.items()}
     if not any(calls.values()):
         return
-    ring = _rings(calls)
+    ring = strong_components(calls)
     alone = (name for name in calls if any(ring.get(t) == ring[name] for t in calls[name]))
     for name in islice(alone, _MOST_RECURSIVE):
         target, op = next((t, o) for t, o in calls[name].items() if ring.get(t) == ring[name])
@@ -147,36 +155,6 @@ def _calls(ops: Iterable[Op]) -> dict[str, Op]:
         for name in called_functions(op):
             calls.setdefault(name, op)
     return calls
-
-
-def _rings(calls: Mapping[str, Mapping[str, object]]) -> dict[str, int]:
-    """The strongly connected component of each function, as a number: two functions have the same
-    one if each can call the other (R. Tarjan, "Depth-first search and linear graph algorithms",
-    SIAM Journal on Computing 1 (1972), section 4), without recursion of our own."""
-    ring: dict[str, int] = {}
-    order: dict[str, int] = {}
-    low: dict[str, int] = {}
-    stack: list[str] = []
-    for start in calls:
-        walk = [] if start in order else [(start, iter(calls[start]))]
-        while walk:
-            name, targets = walk[-1]
-            if name not in order:
-                order[name] = low[name] = len(order)
-                stack.append(name)
-            target = next((t for t in targets if t in calls and t not in ring), None)
-            if target is None:
-                walk.pop()
-                if walk:
-                    low[walk[-1][0]] = min(low[walk[-1][0]], low[name])
-                if low[name] == order[name]:
-                    while name not in ring:
-                        ring[stack.pop()] = order[name]
-            elif target in order:
-                low[name] = min(low[name], order[target])
-            else:
-                walk.append((target, iter(calls[target])))
-    return ring
 
 
 def _list(types: Iterable[Type]) -> str:

@@ -51,7 +51,7 @@ def ops_of_every_attribute(name: str, kind: Scalar) -> list[Any]:
             return [cls(x, y)]
 
 
-def signed(number: int, kind: Any) -> int:
+def as_plan_integer(number: int, kind: Any) -> int:
     """As the plan has it: i1 is 0 or 1."""
     return number & 1 if kind.bits == 1 else number
 
@@ -79,7 +79,10 @@ def test_formulas_are_what_ops_compute(name: str, kind: Scalar) -> None:
             for index, (tensor, v) in enumerate(zip(results, op.results, strict=True)):
                 step = HostOp.of(op, tuple(f"a{i}" for i in range(len(numbers))), index)
                 env = {f"a{i}": n for i, n in enumerate(numbers)}
-                assert eval(step.text, env) == signed(int(tensor.data), v.type), (step.text, env)
+                assert eval(step.text, env) == as_plan_integer(int(tensor.data), v.type), (
+                    step.text,
+                    env,
+                )
 
 
 @pytest.mark.parametrize("pointee", [I8, F16, I32, I64])

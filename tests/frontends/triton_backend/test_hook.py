@@ -1,6 +1,7 @@
 """The stages of Triton's CUDA backend, with a backend that stands for Triton's."""
 
 import re
+import sys
 import warnings
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
@@ -17,6 +18,7 @@ from .fakes import cuda_backend, install_fake, options
 from .kernels import ADD, BLOCK_OF_8, DESCRIBED, DESCRIBED_MATMUL, FOREIGN, OF_A_LIBRARY
 
 HERE = Path(__file__).parent
+compiler = sys.modules["tileir.backend.compile"]
 LONG_ADD = ADD.replace("64", "1024")
 """Every thread of 32 warps has an element."""
 
@@ -127,11 +129,18 @@ def test_a_cluster_is_one_block(backend, num_warps, num_ctas, expected):
 
 
 @pytest.mark.parametrize(("num_warps", "expected"), [(1, 1), (2, 2), (3, 3), (4, 2), (8, 2)])
-def test_a_block_has_no_warps_that_only_duplicate_elements(backend, num_warps, expected):
+def test_a_block_has_no_warps_that_only_duplicate_elements(
+    backend, monkeypatch, num_warps, expected
+):
+    """The code is generated once, for the number of warps that the layouts lead to."""
+    emitted = []
+    emit = compiler.emit_kernel
+    monkeypatch.setattr(compiler, "emit_kernel", lambda *unit: emitted.append(unit) or emit(*unit))
     metadata = {"num_ctas": 1}
     ptx = stages(backend, ADD, metadata, num_warps=num_warps)[2]
     assert metadata["num_warps"] == expected
     assert f".reqntid {32 * expected}" in ptx
+    assert [unit.num_warps for unit, *_ in emitted] == [expected]
 
 
 @pytest.mark.parametrize("from_cpp", [False, True])
