@@ -38,8 +38,8 @@ class ArraySpan:
 
     @staticmethod
     def each(arrays: Iterable[Any]) -> dict[int, ArraySpan]:
-        """The memory of every array among `arrays`, by `id`: one copy of what several share, at
-        the distances they have, so that what is written to one is there for the others."""
+        """The memory of every array among `arrays`, by `id`. Arrays that share memory get one
+        common copy at the same distances, so that a write to one is visible in the others."""
         spans: dict[int, ArraySpan] = {}
         unique = list({id(a): a for a in arrays if isinstance(a, np.ndarray)}.values())
         for group in _sharing(unique):
@@ -63,7 +63,7 @@ class ArraySpan:
     @staticmethod
     def write_back(spans: Iterable[ArraySpan]) -> None:
         """Copy every element that has changed since construction into its array. Raises LaunchError
-        (TIR0710) where one of a read-only array has, and then copies nothing."""
+        (TIR0710) if an element of a read-only array has changed, and then copies nothing."""
         changes = [(span, changed) for span in spans if (changed := span._differences()).any()]
         if not all(span.array.flags.writeable for span, _ in changes):
             raise launch_error("the kernel writes to an array that is read-only")
@@ -94,11 +94,11 @@ def _bytes(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
 
 
 _ALIGNED = 16
-"""Bytes that an address of the host is a multiple of where its copy has to be."""
+"""If a host address is a multiple of this number of bytes, so is that of its copy."""
 
 
 def _sharing(arrays: list[np.ndarray[Any, Any]]) -> list[list[np.ndarray[Any, Any]]]:
-    """`arrays` grouped by overlapping memory, in each group by where it begins."""
+    """`arrays` grouped by overlapping memory; each group is ordered by address."""
     empty = [[a] for a in arrays if not a.size]
     groups: list[list[np.ndarray[Any, Any]]] = []
     reach = 0

@@ -50,10 +50,9 @@ class Assembled:
 
 
 def assemble(ptx: str, kernel: str, target: Target, libraries: Sequence[str] = ()) -> Assembled:
-    """The cubin of `ptx` and of `libraries`, more PTX.
-
-    `ptxas` assembles a whole program where there is one that knows the target. nvJitLink, which
-    links libraries, takes more registers for the same code, and fewer warps are resident then.
+    """The cubin of `ptx` and of the PTX in `libraries`. `ptxas` assembles a whole program, if there
+    is one that supports the target. Otherwise nvJitLink links the libraries; it uses more registers
+    for the same code, so fewer warps are resident.
 
     Raises `CompileError` (TIR0705) with the assembler's log."""
     tool = None if libraries else ptxas()

@@ -1,5 +1,5 @@
-"""Code of others, checked before LLVM sees it: constraints and text of inline assembly, names of
-external functions. LLVM ends the process on what it parses and NVPTX does not know.
+"""Checks of foreign code before LLVM reads it: constraints and text of inline assembly, names of
+external functions. LLVM ends the process for code that it parses but NVPTX does not support.
 
 LLVM Language Reference Manual, "Inline Assembler Expressions"; NVPTX's registers by constraint are
 those of `NVPTXTargetLowering::getRegForInlineAsmConstraint`.
@@ -34,8 +34,8 @@ _RESERVED = re.compile(r"llvm\..*|__nvvm_.*|[gk]x?\d*\$.*|WARP_SZ|shared|vprintf
 
 
 def check_outside(ops: Iterable[Op], kernels: Iterable[str] = ()) -> None:
-    """Raises `CompileError` (TIR0719) at the first of `ops` that brings code LLVM cannot take, in a
-    module with `kernels`."""
+    """Raises `CompileError` (TIR0719) at the first of `ops` with foreign code that LLVM does not
+    accept, in a module with `kernels`."""
     declared: dict[str, tuple[Any, ...]] = {kernel_name(name): () for name in kernels}
     for op in ops:
         if op.mnemonic == "inline_asm":

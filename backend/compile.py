@@ -127,7 +127,7 @@ def _generate_code(
 def _to_ptx(
     unit: KernelUnit, machine: Target, options: Options, isolate: bool, variant: CodeVariant
 ) -> tuple[str, str, bool]:
-    """LLVM IR and PTX of `variant`, and whether the order is not that of the program."""
+    """LLVM IR and PTX of `variant`, and whether their instructions are not in program order."""
     libraries = llvm_libraries(options.libraries)
     part = emit_kernel(attrs.evolve(unit, variant=variant), machine, 0)
     text = join_kernels([part])
@@ -178,8 +178,9 @@ def run_pipeline(
 
 
 _LEAST_FOR_RINGS, _LESS_FOR_RINGS = 128 << 10, 32 << 10
-"""Bytes of shared memory for the ring buffers of warp-specialized kernels: all that the target has,
-then less, until enough is left for the kernel's other shared memory."""
+"""The shared memory for the ring buffers of a warp-specialized kernel in bytes: all that the target
+has, then less by the second number, while it exceeds the first one, until the kernel's other shared
+memory fits as well."""
 
 
 def _through_stages(
@@ -272,9 +273,9 @@ def _warp_specialize(
 def warp_specialized(
     module: Module, target: str, options: Options | Mapping[str, Any], kernel: str
 ) -> Module | None:
-    """The kernel that `compile` with these arguments partitions into warps that load and warps that
-    multiply, as far as the partition alone tells: the other stages may need more shared memory than
-    it leaves. None for a kernel that is not partitioned. Raises `CompileError`."""
+    """The module after the partition into producer and consumer warps that `compile` makes with
+    these arguments; None if the kernel is not partitioned. Later stages may need more shared memory
+    than the partition leaves; `compile` then uses smaller rings. Raises `CompileError`."""
     with classify_errors():
         machine, requested = target_named(target), Options.of(options)
         specialized = _warp_specialize(
@@ -284,8 +285,8 @@ def warp_specialized(
 
 
 def _why_no_roles(module: Module) -> Diagnostic | None:
-    """A remark (TIR0653) where the kernel alone shows that it has no roles: warpgroups cannot
-    multiply the elements of its first dot, whatever passes make of the kernel."""
+    """A remark (TIR0653) if the kernel cannot be warp-specialized whatever the passes do: `wgmma`
+    does not support the element types of its first dot."""
     function, *other_functions = module.functions.values()
     dot = next((op for op in function.ops if op.mnemonic == "dot"), None)
     if other_functions or dot is None or has_op(function, "dot_scaled"):

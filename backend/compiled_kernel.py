@@ -26,13 +26,13 @@ STAGES = (
     "input", "legal", "strip_mined", "pipelined", "halo", "full_tiles", "layouts", "allocated",
     "barriers",
 )  # fmt: skip
-"""The stages at which a compiled module can be looked at."""
+"""The stages after which the module of a compiled kernel is available."""
 
 _BOUNDED = (".maxnreg", ".minnctapersm", "setmaxnreg")
-"""Text of kernels whose registers are bounded otherwise."""
+"""Text in the PTX of kernels whose registers are already bounded."""
 
 _DOTS = "mma"
-"""Text of dots on tensor cores."""
+"""Text in the PTX of kernels with dots on tensor cores."""
 
 _LONG = 1 << 17
 """Characters of PTX above which a kernel is assembled once unless it spills: it takes seconds."""
@@ -167,8 +167,8 @@ class CompiledKernel:
         return {}
 
     def _variant(self, **options: Any) -> CompiledKernel | None:
-        """The program compiled with these options in place of its own; None where it is not at hand
-        as it was given. Raises `CompileError`."""
+        """The program compiled with these options in place of its own; None if the source module is
+        not available. Raises `CompileError`."""
         source = self.stages.get("input")
         if source is None or source.stage is not None:
             return None
@@ -218,8 +218,8 @@ class CompiledKernel:
         return self._best_of_bounds(code)
 
     def _best_of_bounds(self, code: Assembled) -> Assembled:
-        """`code`, or what the assembler makes of the same PTX with another bound of registers,
-        or of another variant of its code (`tileir.backend.register_limit`)."""
+        """`code`, or the machine code of the same PTX with another register limit, or that of
+        another variant of the code (`tileir.backend.register_limit`)."""
         last = self.stages.get("barriers")
         bounded = any(word in self.ptx for word in _BOUNDED)
         unlikely = not code.spills and (bounded or len(self.ptx) > _LONG)

@@ -1,6 +1,6 @@
-"""Registers that the tiles of one operation take, estimated before layouts are assigned: past a
-limit, code generation takes minutes and makes code that spills. Tiles that take too many are
-strip-mined. And how many warps a block has, where the program leaves it open."""
+"""Registers that the tiles of one operation take, estimated before layouts are assigned. Above a
+limit, code generation takes minutes and the code spills; tiles that take too many registers are
+strip-mined. This module also chooses the warps of a block if the program does not state them."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ if TYPE_CHECKING:
     from tileir.ops.dot import Dot
 
 _COMFORTABLE = 75
-"""Percent of the registers that the tiles of a dot take where little is spilled: operands pass
-through more registers than hold them."""
+"""Percent of the registers that the tiles of a dot may take without many spills: operands need
+temporary registers besides those of their elements."""
 
 _LEAST = 16
 """The least extent of a tile that an error suggests."""
@@ -43,8 +43,8 @@ _LEAST = 16
 
 def check_dots(module: Module, machine: Target, num_warps: int | None) -> None:
     """Raises `InfeasibleError` (TIR0708) at a dot of `module` whose result alone takes more
-    registers than all threads of a processor of `machine` have, by the limit `register_percent`:
-    it is nowhere else, whatever becomes of the operands."""
+    registers than all threads of a multiprocessor of `machine` have, by the limit
+    `register_percent`. The result is always in registers, whatever the storage of the operands."""
     most = machine.registers_per_processor * limits.current().register_percent // 100
     for function in module.functions.values():
         for op in function.ops:
@@ -86,7 +86,7 @@ def _limit() -> str:
 
 
 def offset_tiles(function: Function) -> set[Value]:
-    """The tiles of integers that only addresses are computed from, where they are needed."""
+    """The integer tiles that only addresses depend on; they are computed at their uses."""
     offsets: set[Value] = set()
     users = uses(function)
 
@@ -103,8 +103,8 @@ def offset_tiles(function: Function) -> set[Value]:
 
 
 def demand(op: Op) -> int:
-    """Registers of 32 bits, over all threads, of the tiles that `op` reads and makes: those of a
-    dot together, else the largest. Addresses are computed where they are needed."""
+    """Registers of 32 bits, over all threads, of the operands and results of `op`: of all tiles of
+    a dot, else of the largest tile. Addresses are computed at their uses."""
     if op.mnemonic == "dot":
         dot = cast("Dot", op)
         m, k = shape_of(dot.a.type)[-2:]
@@ -212,7 +212,7 @@ def is_large(op: Op, limit: int) -> bool:
 # Warps of a block ------------------------------------------------------------------------------
 
 _ELEMENTS_PER_THREAD = 16
-"""Registers a thread may hold per tile before more than 4 warps are worth it."""
+"""The registers of a thread per tile above which a block has more than 4 warps."""
 
 
 def stated_warps(function: Function) -> int:

@@ -33,6 +33,7 @@ from tileir.backend.runtime.jit import Jit, LaunchPlace
 from tileir.backend.target import Target, target
 from tileir.errors import LaunchError, TileirError
 from tileir.executor import Dispatch, Done, KernelCall, Resources
+from tileir.interp import Within
 from tileir.ir import Module
 from tileir.measuring import Candidate
 
@@ -102,8 +103,8 @@ class GpuExecutor:
         return Resources(plan.registers or 0, plan.spills or 0, plan.shared, plan.num_warps)
 
     def wait(self) -> None:
-        """Wait for all that this thread's GPU has to do; for nothing where it has none yet. Raises
-        `LaunchError` (TIR0711) for what failed there."""
+        """Wait until all work of this thread's GPU is complete; return at once if the thread has
+        not used a GPU. Raises `LaunchError` (TIR0711) for failures on the GPU."""
         cuda = driver()
         if int(cuda.check(cuda.cuda.cuCtxGetCurrent(), "cuCtxGetCurrent")):
             cuda.synchronize()
@@ -134,7 +135,7 @@ def gpu_calls() -> FrontendKernels:
 
 
 def _device_argument(copy: _DeviceCopy | None, value: Any, described: bool) -> Any:
-    """The argument as the kernel takes it: a copy on the GPU, or the value itself."""
+    """The argument in the form that the kernel takes: the copy on the GPU, or the value itself."""
     if copy is None:
         return value
     return StridedTensor(copy.pointer, *measures_of(value)) if described else copy.pointer
@@ -161,6 +162,7 @@ class SimtExecutor:
         - `time_limit` is in seconds.
         - `allow_races` ignores unordered accesses of two program instances.
         - `output` is a list to which printed lines are added.
+        - An argument may be `tileir.interp.Within`: its pointer may reach the memory around it.
         - `counts` collects the memory accesses of each op (`tileir.backend.simt.counts.Counts`).
 
         Arguments that the host plan rejects are passed to the kernel without tensor maps, as on a
@@ -183,7 +185,9 @@ class SimtExecutor:
         extents: tuple[int, ...] = extents_of(grid)
         done = _lower(module, machine, kernel, options)
         function = module.functions[done.kernel]
-        positional = by_position(module, done.kernel, arguments)
+        placed = by_position(module, done.kernel, arguments)
+        around = [value.memory for value in placed if isinstance(value, Within)]
+        positional = [value.array if isinstance(value, Within) else value for value in placed]
         for parameter, value in zip(function.parameters, positional, strict=True):
             if not isinstance(value, np.ndarray):
                 encode_argument(parameter, value)
@@ -198,6 +202,7 @@ class SimtExecutor:
             return simt.run(
                 lowered, done.kernel, extents, values, machine, done.memory, done.num_warps,
                 output, make, seed=seed, allow_races=allow_races, time_limit=time_limit,
+                around=around,
             )  # fmt: skip
         except FaultError as error:
             raise LaunchError(error.diagnostic) from error

@@ -56,8 +56,8 @@ class MachineTarget:
 def run(task: Task, function: Callable[..., Any], *arguments: Any) -> Any:
     """`function(*arguments)` in a worker; both are pickled, the function by its name.
 
-    Raises what it raises, `DefectError` (TIR0720) where its process ends, and `InfeasibleError`
-    (TIR1601) where it takes longer than the limit `seconds`."""
+    Raises the errors of the function, `DefectError` (TIR0720) if its process ends, and
+    `InfeasibleError` (TIR1601) if it takes longer than the limit `seconds`."""
     from tileir.backend.worker_pool import DiedError, workers  # for those who isolate
 
     seconds = limits.current().seconds

@@ -68,8 +68,8 @@ def expand_descriptors(function: Function, values: list[Any]) -> list[Any]:
 def by_position(
     module: Module, kernel: str, arguments: Sequence[Any] | Mapping[str, Any]
 ) -> list[Any]:
-    """Arguments by position. Raises `LaunchError` where they are not as many as the kernel takes,
-    or arrays are not of what pointers point to."""
+    """Arguments by position. Raises `LaunchError` for a wrong number of arguments, or for an array
+    whose element type differs from the pointee."""
     function = module.functions[kernel]
     names = [p.name or str(i) for i, p in enumerate(function.parameters)]
     if not isinstance(arguments, Mapping):
@@ -87,8 +87,7 @@ def by_position(
 
 
 def _fitting(name: str, value: Any, parameter: Parameter) -> Any:
-    """`value`, which an argument for `parameter` may be: an array of no dimensions for a number is
-    its element."""
+    """`value` if it fits `parameter`; an array without dimensions is replaced by its element."""
     if not isinstance(value, np.ndarray):
         return value
     type_ = parameter.type

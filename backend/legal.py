@@ -1,6 +1,6 @@
-"""Whether a module is legal for its target: whether its ops have lowering rules as they stand, and
-what a kernel may take: bytes of parameters, globals, their initial values and alignments. Past
-these LLVM and the assembler end the process or make hundreds of megabytes."""
+"""Legality of a module for its target: whether its ops have lowering rules, and limits on the bytes
+of parameters, and on globals, their initial values and alignments. Above these limits, LLVM and the
+assembler end the process or emit hundreds of megabytes."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def needs_legalization(module: Module, kernel: str) -> bool:
 
 
 def brings_code(op: Op) -> bool:
-    """Whether `op` may bring code that is not the program's."""
+    """Whether `op` may have foreign code."""
     return op.mnemonic in _FOREIGN_CODE
 
 
@@ -140,5 +140,5 @@ def _too_many(
 
 
 def is_zero(variable: Global) -> bool:
-    """Whether memory of zeros, or of anything, does for the global."""
+    """Whether the initial values of the global are all zero or undefined."""
     return variable.initial is None or not any(constant.bits for constant in variable.initial)

@@ -43,10 +43,10 @@ _WORDS = {4: 1, 5: 2, 6: 4}
 
 @attrs.frozen
 class LoadsInFlight:
-    """Registers per thread that loads from global memory fill: the most of a basic `block`, and how
-    many `together`, before an instruction waits for one of them. A kernel has the time of all its
-    blocks: `together` is for the least part of their loads among those that load at least half as
-    much. 0 where there are no loads."""
+    """Registers per thread that loads from global memory fill: `block` is the maximum over basic
+    blocks. `together` is the least share of a block's loads that are in flight before an
+    instruction waits for one of them, as a part of `block`; basic blocks that load less than half
+    of the maximum do not count. 0 if there are no loads."""
 
     together: int
     block: int
@@ -84,8 +84,8 @@ class LoadsInFlight:
 
 def independent_loads(cubin: bytes) -> int:
     """Registers per thread that loads of a basic block fill whose addresses do not depend on each
-    other: the most that any schedule has in flight together. A load whose address an earlier load
-    of the block brings waits for it, and what is between barriers stays there."""
+    other: the most that any schedule has in flight together. A load whose address depends on an
+    earlier load of the block waits for it, and loads do not move across barriers."""
     return max((_independent_loads(block) for _, block in _basic_blocks(cubin)), default=0)
 
 

@@ -187,8 +187,8 @@ def metadata_of(
 
 def arguments_of(function: Function, prepared: Function) -> tuple[KernelParameter, ...]:
     """The parameters of `function`, with the effects of `prepared`, whose parameters are the same
-    but for descriptors, which are an address and numbers there.
-    Raises `CompileError` (TIR0706) for what cannot be passed."""
+    but for descriptors, which are an address and numbers there. Raises `CompileError` (TIR0706) for
+    a parameter that cannot be passed."""
     accesses, values = effects(prepared), [p.value for p in prepared.parameters]
     arguments: list[KernelParameter] = []
     for index, parameter in enumerate(function.parameters):

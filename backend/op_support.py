@@ -73,7 +73,7 @@ class OpSupportRule:
     native: Ask = attrs.field(default=lambda _: False)
     how: SupportLevel = SupportLevel.EMULATED
     attributes: Mapping[str, frozenset[str]] = attrs.field(factory=dict)
-    """Values of attributes that it is about; others are not limited."""
+    """The values of attributes that the rule applies to; other attributes do not matter."""
 
 
 def _limit(
@@ -128,7 +128,7 @@ LIMITS: tuple[OpSupportRule, ...] = (
         how=SupportLevel.PERMITTED,
     ),
 )
-"""The first that fits decides. One without elements is about all of them."""
+"""The rules; the first one that matches applies. A rule without elements applies to all of them."""
 
 
 def supports(

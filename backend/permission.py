@@ -15,8 +15,8 @@ KINDS = ("inline_asm", "extern")
 
 
 def check_permitted(module: Module, permit: Collection[str]) -> None:
-    """Raises `CompileError`: TIR0712 at every op of `module` that `permit` does not name, TIR0719
-    where the code it brings does not fit."""
+    """Raises `CompileError`: TIR0712 at every op of `module` with foreign code that `permit` does
+    not name, TIR0719 for invalid foreign code."""
     ops = [op for function in module.functions.values() for op in function.ops]
     ops = [op for op in ops if brings_code(op)]
     if not ops:
@@ -30,8 +30,8 @@ def check_permitted(module: Module, permit: Collection[str]) -> None:
 
 
 def library_calls(module: Module) -> dict[str, Op]:
-    """The functions of libraries that `module` calls, but for those that are an op, each with its
-    first call."""
+    """The library functions that `module` calls, except those that correspond to an op, each with
+    its first call."""
     ops = (op for function in module.functions.values() for op in function.ops)
     calls: dict[str, Op] = {}
     for op in ops:
@@ -50,7 +50,7 @@ def _forbidden(ops: Iterable[Op], permit: Collection[str]) -> Iterator[Diagnosti
 
 
 def _kind(op: Any) -> str | None:
-    """The permission that `op` needs. Functions of libdevice that have an op are that op."""
+    """The permission that `op` needs. Functions of libdevice with a corresponding op need none."""
     if op.mnemonic == "inline_asm":
         return "inline_asm"
     if op.mnemonic == "extern_elementwise":

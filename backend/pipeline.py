@@ -51,7 +51,7 @@ class Context:
         return self.roles.get(function.name, self.num_warps)
 
 
-# What the stages do ---------------------------------------------------------------------------
+# Stages ---------------------------------------------------------------------------------------
 
 
 def _legalize(module: Module, context: Context) -> tuple[PassResult, Context]:
@@ -134,6 +134,17 @@ def scalarize_steps(function: Function, context: Any) -> Any:
     from tileir.backend.transforms.scalarize_pointer_steps import scalarize_pointer_steps
 
     return scalarize_pointer_steps(function)
+
+
+def _casts_transposes(function: Function, context: Any) -> bool:
+    """Whether dots may take what is cast after it is transposed."""
+    return has_op(function, "dot") and has_op(function, "trans") and has_op(function, "fptrunc")
+
+
+def _sink_transposes(function: Function, context: Any) -> Function:
+    from tileir.backend.transforms.sink_transposes import sink_transposes
+
+    return sink_transposes(function)
 
 
 def _modulo_to_mask(function: Function, context: Any) -> Function:
@@ -237,7 +248,7 @@ def _choose_warps(function: Function, context: Context) -> tuple[PassResult, Con
 
 
 _FEWEST = 32
-"""Registers that every instruction can do with."""
+"""The number of registers with which every instruction can be allocated."""
 
 
 def _check_registers(function: Function, registers: int | None, target: Target) -> None:
@@ -359,10 +370,10 @@ def _plan_host(module: Module, context: Context) -> Module:
     return module if metadata == module.metadata else module.evolve(metadata=metadata)
 
 
-# When a kernel needs them ---------------------------------------------------------------------
+# Conditions of stages -------------------------------------------------------------------------
 
 _ORDERED = Effects.READ | Effects.WRITE | Effects.SYNC | Effects.OUTSIDE
-"""Effects that are seen in some order by other threads."""
+"""Effects whose order other threads may observe."""
 
 _MANY_LOOPS = 256
 """Loops of a kernel from which on they are rotated here: where LLVM rotates one, it visits all
@@ -409,7 +420,8 @@ def has_branches(function: Function, context: Any) -> bool:
 
 
 def _has_branches_alike(function: Function, context: Any) -> bool:
-    """Whether a block goes on to one of two with as many ops, which go on to the same block."""
+    """Whether a block branches to two blocks with equally many ops, which both continue in the same
+    block."""
     for block in function.blocks.values():
         sides = [function.blocks[edge.label] for edge in block.successors]
         if len(sides) == 2 and len(sides[0].ops) == len(sides[1].ops) > 1:
@@ -420,7 +432,7 @@ def _has_branches_alike(function: Function, context: Any) -> bool:
 
 
 def _loads_ahead(function: Function, context: Any) -> bool:
-    """Whether a function multiplies, or has independent iterations, in a loop."""
+    """Whether a loop of the function has a dot, or independent iterations."""
     blocks = function.blocks.values()
     return len(function.blocks) > 1 and (
         has_op(function, "dot")
@@ -429,7 +441,7 @@ def _loads_ahead(function: Function, context: Any) -> bool:
 
 
 def _wraps_indices(function: Function, context: Any) -> bool:
-    """Whether what dots take may be read at indices modulo an extent."""
+    """Whether operands of dots may be loaded at indices modulo an extent."""
     return has_op(function, "dot") and has_op(function, "srem")
 
 
@@ -516,7 +528,8 @@ def _has_wide_offsets(function: Function, context: Any) -> bool:
 
 
 def _needs_shared_memory(module: Module, context: Context) -> bool:
-    """Whether the kernel or a role passes values through shared memory, or claims that it does."""
+    """Whether the kernel or a role passes values through shared memory, or has an attribute that
+    states so."""
     functions = [module.functions[name] for name in (context.kernel, *context.roles)]
     return any("shared" in f.attributes or needs(f) for f in functions)
 
@@ -559,6 +572,7 @@ GPU = (
     Stage("fold-accumulators", _fold_accumulators, _carries_integers),
     Stage("strip-mine", _strip_mine, _exceeds_registers, Scope.MODULE, "strip_mined"),
     Stage("scalarize-pointer-steps", scalarize_steps, has_branches),
+    Stage("sink-transposes", _sink_transposes, _casts_transposes),
     Stage("modulo-to-mask", _modulo_to_mask, _wraps_indices, marker="pipelined"),
     Stage("async-pipeline", _async_pipeline, _loads_ahead, marker="pipelined"),
     Stage("choose-num-warps", _choose_warps, snapshot="pipelined"),
@@ -595,6 +609,7 @@ ORDER = (
     ("fold-accumulators", "strip-mine", "a folded accumulator fits into registers"),
     ("strip-mine", "scalarize-pointer-steps", "loops over chunks move pointers, too"),
     ("scalarize-pointer-steps", "modulo-to-mask", "the masks of the loads are in no loop"),
+    ("sink-transposes", "async-pipeline", "operands are transposed last where they are stored"),
     ("modulo-to-mask", "async-pipeline", "copies need neighbours at neighbouring addresses"),
     ("modulo-to-mask", "narrow-divisions", "it knows indices modulo an extent as they are written"),
     ("stage-halo", "form-remainders", "it knows the indices of windows as they are written"),

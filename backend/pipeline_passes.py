@@ -1,4 +1,4 @@
-"""The backend's pipelines as passes, for `tileir-opt`: what they do is printed, timed, verified,
+"""The backend's pipelines as passes, for `tileir-opt`: their stages are printed, timed, verified,
 bisected and reproduced like any pass."""
 
 from __future__ import annotations

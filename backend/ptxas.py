@@ -1,4 +1,4 @@
-"""PTX to cubin through NVIDIA's `ptxas`, where there is one.
+"""PTX to cubin through NVIDIA's `ptxas`, if it is installed.
 
 nvJitLink compiles every input as one of several to be linked (`ptxas -c`). It then ignores
 `setmaxnreg` and the limits of registers, serializes wgmma in functions that might call others (a
@@ -18,9 +18,9 @@ from tileir.backend.target import Target
 from tileir.errors import CompileError, Diagnostic
 
 _LARGE_PAGES = "glibc.malloc.hugetlb=1:glibc.malloc.top_pad=33554432"
-"""Heaps of the C library in large pages where the system lends them, which grow by 32 MiB, of which
-only what is touched is taken (GNU C Library, "Memory Allocation Tunables"). `ptxas` takes much
-memory and ends: a tenth of its time is page faults otherwise."""
+"""Tunables of the C library (GNU C Library, "Memory Allocation Tunables"): heaps use large pages if
+the system has them, and grow by 32 MiB, of which only touched pages are allocated. `ptxas`
+allocates much memory and exits; without these, a tenth of its time is page faults."""
 
 
 @cache

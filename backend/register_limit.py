@@ -108,10 +108,10 @@ class RegisterChoice:
     dots: bool = False
 
     def best(self, ptx: str, code: Assembled, assemble: Callable[[str], Assembled]) -> Assembled:
-        """`code`, which was assembled from `ptx`, or what `assemble` makes of the same with another
-        bound of registers: the one of least time. A limit is tried for what takes more registers,
-        too. What spills is a candidate only if `code` spills more. What ptxas refuses is none: an
-        instruction of a warpgroup takes all registers of its fragments at once."""
+        """The code of the least estimated time: `code`, which was assembled from `ptx`, or the
+        result of `assemble` with another register limit. A limit is also tried on code that takes
+        more registers. Code that spills is a candidate only if `code` spills more. A limit that
+        ptxas rejects is no candidate: a `wgmma` needs all registers of its fragments at once."""
         if not code.registers or ".reqntid" not in ptx:
             return code
         if code.spills:
@@ -139,10 +139,10 @@ class RegisterChoice:
     def _with_all_registers(
         self, ptx: str, code: Assembled, assemble: Callable[[str], Assembled]
     ) -> Assembled:
-        """`code`, which spills, or what spills less of the same without an aim at many threads.
-        ptxas 13.0 may keep to 32 or 64 registers for that aim though it spills most values then:
-        a thread of one warp had 4,224 bytes of local memory with 64 registers, and 1,672 with
-        255."""
+        """`code`, which spills, or the code with fewer spills that ptxas generates without its aim
+        at many threads. ptxas 13.0 may keep to 32 or 64 registers for that aim though it spills
+        most values then: a thread of one warp had 4,224 bytes of local memory with 64 registers,
+        and 1,672 with 255."""
         target = self.machine.target
         most = min(
             target.max_registers, target.registers_per_processor // (self.warps * target.lanes)
@@ -177,7 +177,7 @@ class RegisterChoice:
         return other if not other.spills and gain >= _LEAST else code
 
     def _directives(self, code: Assembled) -> Iterator[tuple[str, float]]:
-        """The bounds that may save time, and the least time with each."""
+        """The register limits that may save time, and the least time with each."""
         loads = LoadsInFlight.of(code.cubin)
         if loads.together < loads.block and not self.dots:
             most = min(loads.block, independent_loads(code.cubin))

@@ -67,7 +67,7 @@ class KernelOutcome:
         return any(op.mnemonic.startswith(_WGMMA) for op in ops)
 
     def has_remark(self, *codes: str) -> bool:
-        """Whether a pass has made a remark with one of `codes`."""
+        """Whether a pass has emitted a remark with one of `codes`."""
         return any(note.code in codes for note in self.notes)
 
 

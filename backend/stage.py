@@ -1,4 +1,4 @@
-"""Stages: the rows of a pipeline's table, and what runs them on a kernel and its roles."""
+"""Stages: the rows of a pipeline's table, and their application to a kernel and its roles."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def no_roles(context: Any) -> tuple[str, ...]:
 
 
 def always(subject: Any, context: Any) -> bool:
-    """A stage that every kernel passes through."""
+    """The condition of a stage that every kernel needs."""
     return True
 
 
@@ -57,13 +57,11 @@ class Stage:
 
 
 class StageRun(Generic[_C]):
-    """A module on its way through tables of stages.
+    """The application of tables of stages to a module.
 
     `roles` are the functions that the kernel starts as roles, and `roles_of` those that the context
-    names, which a stage may set. `recorder`, a
-    `tileir.passmanager.Recorder`, verifies, times and reports every stage; without one nothing
-    is paid for that.
-    """
+    names, which a stage may set. `recorder`, a `tileir.passmanager.Recorder`, verifies, times and
+    reports every stage; without a recorder this costs nothing."""
 
     def __init__(
         self, module: Module, kernel: str, context: _C, roles: Sequence[str] = (),

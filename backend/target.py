@@ -1,4 +1,4 @@
-"""The machines code is made for, as data."""
+"""The targets of code generation, as data."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ REGISTER_GRAIN = 8
 REGISTERS_PER_PROCESSOR = 65536
 """Registers of 32 bits of a multiprocessor."""
 STATIC_SHARED_BYTES = 48 << 10
-"""Shared memory that a block may have without asking at launch."""
+"""Shared memory that a block may have without a request at launch."""
 FEW_WARPS = 12
 """Fewer resident warps of a multiprocessor than these are limited by shared memory, not by
 registers: each thread of 12 warps may have 168."""
@@ -194,7 +194,7 @@ def target(name: str) -> Target:
 
 
 def _load(name: str, point: Any) -> Target:
-    """The target of an entry point. Raises `CompileError` (TIR0718) for what is none."""
+    """The target of an entry point. Raises `CompileError` (TIR0718) if it is no target."""
     try:
         loaded = point.load()
     except (ImportError, AttributeError) as error:

@@ -1,8 +1,8 @@
 """The process that `tileir.backend.isolation` starts: answers requests until its input ends.
 
-A request is the name of a function, `module:name`, and its arguments, pickled; the answer whether
-it returned and what, or what it raised. Each is preceded by its length in 8 bytes.
-"""
+A request is the name of a function, `module:name`, and its arguments, pickled. The answer is
+whether the function returned, and its result or error. Each is preceded by its length in 8
+bytes."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def _exactly(stream: IO[bytes], size: int) -> bytes:
 
 
 def main() -> None:
-    """Answer requests on standard input by standard output, which nothing else writes to."""
+    """Answer requests from standard input on standard output, which nothing else writes to."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides
     with suppress(ImportError, OSError, ValueError):
         import resource

@@ -1,5 +1,5 @@
-"""Processes that do what `tileir.backend.isolation` asks: started as they are needed, replaced when
-they end, told apart from those of a parent after a fork."""
+"""Processes that execute the requests of `tileir.backend.isolation`. They are started on demand and
+replaced when they end; a child of a fork does not use those of its parent."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ _STARTING = 120.0
 """Seconds that a worker may take to start, on a busy machine."""
 
 _SHOWN = 600
-"""Characters of what a worker wrote before it died that an error shows."""
+"""The characters of a dead worker's output that an error shows."""
 
 _POSIX = os.name == "posix"
 
 
 class DiedError(Exception):
-    """A worker ended before it answered: how, and what it wrote."""
+    """A worker ended before it answered; the message has the cause and its output."""
 
 
 class _Worker:
@@ -218,7 +218,7 @@ def close() -> None:
 
 
 def _reset_after_fork() -> None:
-    """A child of `fork` leaves its parent's workers alone, and has locks of its own."""
+    """Reset the pool in a child of `fork`: it has its own workers and locks."""
     global _pool, _starting
     _pool, _starting = None, threading.Lock()
 

@@ -1,4 +1,4 @@
-"""Making programs from Python.
+"""Building programs from Python.
 
     from tileir.builder import F32, I32, Builder, pointer
 

@@ -43,7 +43,7 @@ TYPES = (Scalar, Pointer, Tile, Descriptor, Buffer, Opaque)
 
 @attrs.frozen
 class UntypedNumber:
-    """A Python number whose type is to be found."""
+    """A Python number whose type follows from the other arguments."""
 
     number: int | float | bool
 
@@ -73,8 +73,8 @@ class MethodSignature:
         return values
 
     def operand_fields(self, operands: tuple[Any, ...], type: Type | None) -> dict[str, Any]:
-        """Fields of operands given in order, Exprs or bare, and of the result type; those that
-        are left out at the end are None."""
+        """The fields of `operands` (Exprs or operands, in order) and of the result type; operands
+        that are left out at the end are None."""
         fields: dict[str, Any] = {}
         items = iter(operands)
         for field in self.positional:
@@ -93,7 +93,7 @@ class MethodSignature:
         return word(cast(Any, kind).enum, value) if is_word else value
 
     def _by_name(self, arguments: tuple[Any, ...], keywords: Mapping[str, Any]) -> dict[str, Any]:
-        """Arguments by field name, each given once, none missing."""
+        """The arguments by field name. Raises BuildError for a repeated or missing argument."""
         if len(arguments) > len(self.positional):
             most = len(self.positional)
             raise self.misuse(f"takes {most} arguments by position, not {len(arguments)}")
@@ -150,8 +150,8 @@ class MethodSignature:
 
 
 def plan_of(kind: type[Op]) -> MethodSignature:
-    """The plan of an op class: operands, types, symbols and edges by position in the order of
-    its fields, everything also by keyword."""
+    """The signature of the method for an op class: operands, types, symbols and edges by position
+    in the order of the fields; everything also by keyword."""
     positional = tuple(f for f in kind.schema if f.kind is not FieldKind.ATTRIBUTE)
     simple = all(f.kind is FieldKind.OPERAND for f in positional)
     required = any(f.default is attrs.NOTHING for f in kind.schema if f.kind is FieldKind.ATTRIBUTE)
@@ -284,7 +284,7 @@ _CONVERT: dict[FieldKind, Callable[[Any, MethodSignature, Field, Any], Any]] = {
 
 
 def _only_scalar(pattern: Pattern, item: UntypedNumber) -> Type | None:
-    """i32 for a whole number where nothing but scalar integers may stand."""
+    """i32 for a whole number if `pattern` only allows scalar integers."""
     fits = [pattern.match(t, {}) is None for t in (I32, F32, _ROW)]
     return I32 if fits == [True, False, False] and isinstance(item.number, int) else None
 
@@ -297,7 +297,7 @@ def _bare(item: Any) -> Any:
 
 
 def check_type(value: Any, what: str) -> Type:
-    """`given`, which is the type of `what`. Raises BuildError where it is not a type."""
+    """`value`, which must be the type of `what`. Raises BuildError if it is not a type."""
     if not isinstance(value, TYPES):
         raise mistake("TIR0803", f"{what} needs a type, as F32, not {value!r}")
     return value

@@ -41,7 +41,7 @@ class BranchTarget:
 
 
 def known_block(block_ref: Any) -> BlockRef:
-    """`block_ref`, which `b.block` made. Raises BuildError where it is anything else."""
+    """`block_ref`, which `b.block` returned. Raises BuildError for anything else."""
     if not isinstance(block_ref, BlockRef):
         raise mistake("TIR0806", f"expected a block made by b.block, not {block_ref!r}")
     return block_ref

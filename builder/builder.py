@@ -176,7 +176,7 @@ class Builder(Core, DerivedOps):
         return self.constant(I1 if isinstance(expr, bool) else I32, expr)
 
     def _declare(self, function: Function) -> str:
-        """The name under which a function of the library is declared at these types."""
+        """Declare a function of the library with these types, and return its name."""
         kinds = [p.type for p in function.parameters]
         number, name, header_names = 0, function.name, {f.header.name for f in self._open}
         while (old := self._functions.get(name)) is not None or name in header_names:
@@ -388,7 +388,7 @@ class Builder(Core, DerivedOps):
         return arithmetic.binary(self, x, y, "sdiv", None, rounding="ceil")
 
     def _check_options(self, options: Mapping[str, Any]) -> None:
-        """Refuse what no branch has as an attribute."""
+        """Raise BuildError for an option that is no attribute of a branch."""
         if not options:
             return
         names = [f.name for f in Branch.fields(FieldKind.ATTRIBUTE)]

@@ -1,4 +1,4 @@
-"""A value together with the builder it came from: what the rest of the builder knows of Expr."""
+"""A value with its builder: the part of Expr that other modules of the builder use."""
 
 from __future__ import annotations
 

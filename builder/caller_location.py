@@ -17,16 +17,16 @@ _INSIDE = ("tileir.builder", "contextlib")
 
 @attrs.frozen
 class Places:
-    """Finds the caller's location; remembers it per instruction, so a repeat costs a look-up."""
+    """Finds the caller's location, and caches it per instruction."""
 
     _locations: dict[tuple[int, int], tuple[CodeType, Location]] = attrs.field(
         factory=dict[tuple[int, int], tuple[CodeType, Location]]
     )
 
     def at(self, frame: FrameType | None) -> Location:
-        """The location of `frame`, the builder's caller as a rule: then, once known, found at
-        once; else that of its own innermost caller outside the builder. None for a method that a
-        thread begins with, which stands for its own caller."""
+        """The location of `frame`, which is usually the caller of the builder and then in the
+        cache; if `frame` is inside the builder, that of its innermost caller outside. None if the
+        builder's method is the first function of a thread, which has no caller."""
         if frame is None:
             return self.caller()
         cached = self._locations.get((id(frame.f_code), frame.f_lasti))

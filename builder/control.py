@@ -219,7 +219,7 @@ def _bounds(builder: Builder, bounds: tuple[Any, Any, Any]) -> tuple[Operand, Op
 def _to_latch(
     builder: Builder, function: OpenFunction, loop: OpenLoop, location: Location | None
 ) -> None:
-    """Go on in the block that `continue_` jumps to, where there is one."""
+    """Continue in the block that `continue_` jumps to, if there is one."""
     if loop.latch is None:
         return
     if function.block is not None:

@@ -38,11 +38,11 @@ class Core:
         source: str | None = None,
     ) -> None:
         self.insertion: list[Op] | None = None
-        """Ops of the block that is being filled; None where control never comes."""
+        """Ops of the block that is being filled; None where the code is unreachable."""
         self.tracking = locations
-        """Whether ops get the caller's place."""
+        """Whether ops get the caller's location."""
         self.fixed: Location | None = None
-        """The place ops get otherwise."""
+        """The location that ops get otherwise."""
         self.places = Places()
         self._open: list[OpenFunction] = []
         self._functions: dict[str, Function] = {}
@@ -56,7 +56,7 @@ class Core:
     # Places ---------------------------------------------------------------------------------
 
     def here(self) -> Location | None:
-        """The location ops made now get."""
+        """The location of new ops."""
         return self.places.caller() if self.tracking else self.fixed
 
     def caller(self) -> Location:
@@ -101,7 +101,8 @@ class Core:
     def insert(
         self, mnemonic: str, *operands: Any, type: Type | None = None, **attributes: Any
     ) -> Expr:
-        """Append an op of one result, operands and result type given by kind and order."""
+        """Append an op with one result. Arguments are operands in the order of the fields, the
+        result type, and attributes."""
         result = self._append(mnemonic, operands, type, attributes)
         return Expr(cast("Builder", self), result.results[0])
 
@@ -167,7 +168,7 @@ class Core:
         return self.end_block(CondBranch, {"condition": condition}, edges, location)
 
     def abandon(self, function: OpenFunction) -> None:
-        """An exception leaves a loop or branch of `function`, which cannot be finished."""
+        """Abandon `function` after an exception left one of its loops or branches."""
         function.abandon()
         self.insertion = None
 
@@ -177,7 +178,7 @@ class Core:
     def building(
         self, header: Function, parameters: Mapping[str, Type | ParameterSpec]
     ) -> Generator[tuple[Expr, ...]]:
-        """Build the body of `header`; after it the function before goes on."""
+        """Build the body of `header`; afterwards, the previous function is current again."""
         self.refuse_duplicate(header.name)
         place = self.here()
         result = parameters_of(parameters, place)
@@ -201,7 +202,7 @@ class Core:
             raise at_caller(error, self.caller()) from None
 
     def refuse_duplicate(self, name: str) -> None:
-        """Refuse a name that is taken."""
+        """Raise BuildError for a name that is already defined."""
         is_open = any(f.header.name == name for f in self._open)
         if is_open or name in self._functions or name in self._globals:
             raise mistake("TIR0810", f"@{name} is already defined")

@@ -12,7 +12,7 @@ def mistake(code: str, message: str, *, notes: tuple[Diagnostic, ...] = ()) -> B
 
 
 def known_place(location: object) -> Location:
-    """`location`, which is a place. Raises BuildError where it is anything else."""
+    """`location`, which must be a Location. Raises BuildError for anything else."""
     if not isinstance(location, Location):
         shown = 'Location("model.dsl", 12, 5)'
         raise mistake("TIR0803", f"a place is a Location, as {shown}, not {location!r}")

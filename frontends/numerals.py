@@ -1,4 +1,4 @@
-"""Numbers in the texts of programs: how long they may be."""
+"""The limit on the length of numbers in the texts of programs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Texts read by a lark grammar, and what is wrong with them, at its place."""
+"""Texts that a lark grammar parses, and their errors with locations."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Source:
 
     @contextmanager
     def at(self, node: Any) -> Generator[None, None, None]:
-        """Give errors inside the location of `node`, unless they have one."""
+        """Add the location of `node` to errors of the body that have none."""
         try:
             yield
         except CompilationError:
@@ -102,7 +102,8 @@ class _BinaryOperators:
 
 
 def _combine(operands: list[Any], operators: list[Any]) -> None:
-    """Make one operand of the last two and the last operator; it begins where the first begins."""
+    """Combine the last two operands and the last operator into one operand, at the location of the
+    first."""
     right, left = operands.pop(), operands.pop()
     tree = lark.Tree("binary", [left, operators.pop(), right])
     begin = getattr(left, "meta", left)
@@ -127,7 +128,7 @@ def check_text(text: str, file: str, syntax: str, kind: type[TileirError]) -> No
 
 @collector_paused()
 def parse(source: Source, by: lark.Lark) -> Any:
-    """The tree of a program. Raises CompilationError at what does not belong."""
+    """The tree of a program. Raises CompilationError at the first syntax error."""
     check_text(source.text, source.file, source.syntax, CompilationError)
     try:
         return by.parse(source.text)

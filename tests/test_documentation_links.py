@@ -16,7 +16,7 @@ GENERATED = {"passes", "options", "errors", "commands", "api/index"}
 """Pages of docs/reference that are written when the site is built (docs/_site/generate.py)."""
 
 
-def written() -> list[Path]:
+def committed_pages() -> list[Path]:
     """Pages that are committed."""
     pages = [ROOT / "README.md", ROOT / "CHANGELOG.md", *DOCS.rglob("*.md")]
     reference = DOCS / "reference"
@@ -44,7 +44,7 @@ def headings(page: Path) -> set[str]:
     return {re.sub(r"[^\w\- ]", "", line.strip().lower()).replace(" ", "-") for line in matches}
 
 
-@pytest.mark.parametrize("page", written(), ids=lambda p: p.relative_to(ROOT).as_posix())
+@pytest.mark.parametrize("page", committed_pages(), ids=lambda p: p.relative_to(ROOT).as_posix())
 def test_links_lead_somewhere(page: Path) -> None:
     for path, heading in links(page):
         target = (page.parent / path).resolve() if path else page
@@ -72,7 +72,7 @@ def test_every_page_is_in_a_menu_but_decisions() -> None:
         new = entries(queue.pop()) - listed
         listed |= new
         queue += new
-    pages = {p for p in written() if p.is_relative_to(DOCS)}
+    pages = {p for p in committed_pages() if p.is_relative_to(DOCS)}
     assert {p for p in pages - listed if p.parent.name != "decisions"} == set()
     assert not {p for p in listed if p.parent.name in ("decisions", "pictures")}
 

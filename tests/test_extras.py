@@ -34,7 +34,7 @@ FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 
 @cache
-def installed(extra: str) -> frozenset[str]:
+def distributions_of(extra: str) -> frozenset[str]:
     """The distributions that `pip install .[extra]` names, in normalised spelling."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     needed = project["dependencies"] + project["optional-dependencies"][extra]
@@ -43,7 +43,7 @@ def installed(extra: str) -> frozenset[str]:
 
 def is_installed(module: str, extra: str) -> bool:
     """Whether `pip install .[extra]` installs the distribution of a top-level module."""
-    return PROVIDED_BY.get(module, module).lower() in installed(extra)
+    return PROVIDED_BY.get(module, module).lower() in distributions_of(extra)
 
 
 def name_of(expression: ast.expr) -> str | None:
@@ -82,7 +82,7 @@ def is_catching(node: ast.AST) -> bool:
     )
 
 
-def required(node: ast.AST, optional: frozenset[str] = frozenset()) -> Iterator[str]:
+def required_modules(node: ast.AST, optional: frozenset[str] = frozenset()) -> Iterator[str]:
     """Top-level modules without which the code of `node` fails."""
     if isinstance(node, ast.If) and name_of(node.test) == "TYPE_CHECKING":
         return
@@ -95,7 +95,7 @@ def required(node: ast.AST, optional: frozenset[str] = frozenset()) -> Iterator[
     caught = node.body if is_catching(node) else ()
     for child in children(node):
         if not (child in caught and modules_of(child)):
-            yield from required(child, optional)
+            yield from required_modules(child, optional)
 
 
 @cache
@@ -105,7 +105,7 @@ def missing(path: Path) -> frozenset[str]:
     importing = nodes(path, ast.Import, ast.ImportFrom, ast.Call)
     modules = {module.split(".")[0] for node in importing for module in modules_of(node)}
     absent = {name for name in modules - present if not is_installed(name, "test")}
-    return frozenset(absent & set(required(tree(path)))) if absent else frozenset()
+    return frozenset(absent & set(required_modules(tree(path)))) if absent else frozenset()
 
 
 def benchmarks_used(path: Path) -> set[Path]:
@@ -127,7 +127,7 @@ def benchmarks_used(path: Path) -> set[Path]:
 def at_import(path: Path) -> set[str]:
     """Modules that the file imports when it is imported itself, and that the extra `test` does not
     install."""
-    names = {name for node in run_at_import(tree(path)) for name in required(node)}
+    names = {name for node in run_at_import(tree(path)) for name in required_modules(node)}
     absent = names - {"tileir", *sys.stdlib_module_names}
     return {name for name in absent if not is_installed(name, "test")}
 
@@ -179,7 +179,7 @@ def test_benchmarks_that_the_tests_import_are_importable():
 
 def test_methods_do_not_run_at_import():
     source = "class A:\n    import rich\n    def f(self):\n        import torch\nimport lark"
-    result = [name for node in run_at_import(ast.parse(source)) for name in required(node)]
+    result = [name for node in run_at_import(ast.parse(source)) for name in required_modules(node)]
     assert result == ["rich", "lark"]
 
 
@@ -199,4 +199,4 @@ def test_methods_do_not_run_at_import():
     ],
 )
 def test_required_modules_are_found(source, names):
-    assert list(required(ast.parse(source))) == names
+    assert list(required_modules(ast.parse(source))) == names

@@ -38,12 +38,12 @@ def test_values_of_several_parameters_come_together():
     seen = []
 
     @for_each(("left", "right"), [(1, 2), (3, 4)])
-    def added(left, right):
+    def check_left(left, right):
         seen.append(left + right)
         assert left < 3
 
     with pytest.raises(AssertionError) as caught:
-        added()
+        check_left()
     assert seen == [3, 7]
     assert caught.value.__notes__ == ["left = 3, right = 4"]
 

@@ -70,7 +70,7 @@ def library() -> list[Path]:
 
 
 @cache
-def imported(path: Path) -> frozenset[str]:
+def imported_modules(path: Path) -> frozenset[str]:
     """Names of every module a file imports, inside functions and type checking too."""
     names = {alias.name for node in nodes(path, ast.Import) for alias in node.names}
     for node in nodes(path, ast.ImportFrom):
@@ -100,7 +100,7 @@ def test_parts_import_what_their_layer_allows(part):
     wrong = [
         f"{path.relative_to(ROOT)} imports {module}"
         for path in sources(part)
-        for module in imported(path)
+        for module in imported_modules(path)
         if (own_part := part_of(module)) is not None
         and own_part not in MAY_IMPORT[part]
         and not (part == "tileir" and path.name == "__init__.py" and path.parent.name == "tileir")
@@ -113,7 +113,7 @@ def test_parts_use_only_the_distributions_they_may(part):
     wrong = [
         f"{path.relative_to(ROOT)} imports {module}"
         for path in sources(part)
-        for module in imported(path)
+        for module in imported_modules(path)
         if part_of(module) is None
         and not standard(module)
         and module.split(".")[0] not in OUTSIDE[part]
@@ -128,7 +128,7 @@ def test_layers_of_the_ir_point_one_way():
         if layer not in EARLIER:
             continue
         later = EARLIER[EARLIER.index(layer) + 1 :]
-        for module in imported(path):
+        for module in imported_modules(path):
             words = module.split(".")
             if words[0] == "tileir" and len(words) > 1 and words[1] in later:
                 wrong.append(f"{path.relative_to(ROOT)} imports {module}")
@@ -139,7 +139,7 @@ def test_values_are_computed_only_where_numpy_is_needed():
     light = [
         path.relative_to(ROOT).as_posix()
         for path in (*sources("tileir"), *sources("textual"))
-        if any(m.split(".")[0] in ("numpy", "ml_dtypes") for m in imported(path))
+        if any(m.split(".")[0] in ("numpy", "ml_dtypes") for m in imported_modules(path))
     ]
     heavy = ("tileir/machine/", "tileir/interp/", "tileir/passes/", "tileir/analysis/")
     assert not [path for path in light if not path.startswith(heavy)]
@@ -149,7 +149,7 @@ def test_llvm_and_cuda_stay_in_the_backend():
     wrong = [
         path.relative_to(ROOT).as_posix()
         for path in library()
-        if any(m.split(".")[0] in ("llvmlite", "cuda") for m in imported(path))
+        if any(m.split(".")[0] in ("llvmlite", "cuda") for m in imported_modules(path))
     ]
     assert all(path.startswith("backend/") for path in wrong)
 
@@ -259,7 +259,7 @@ def test_codes_are_explained_in_order_and_in_the_file_of_their_range():
 def test_nothing_committed_names_a_place_of_one_machine():
     wrong = []
     pattern = re.compile("/wor" + r"k/|/ro" + r"ot/|/ho" + r"me/\w|/tm" + r"p/v\b")
-    for name in committed():
+    for name in committed_files():
         path = ROOT / name
         if path.suffix in {".py", ".md", ".toml", ".tir", ".pyi", ".json", ""} and path.is_file():
             wrong += [name] if pattern.search(path.read_text(errors="replace")) else []
@@ -280,11 +280,11 @@ def test_decisions_are_numbered_without_gaps():
 def test_the_root_has_only_the_files_and_folders_of_the_project():
     """Files that git ignores may be there; others that a command or an experiment leaves may not,
     committed or not."""
-    names = {name.partition("/")[0] for name in committed("--cached", "--others")}
+    names = {name.partition("/")[0] for name in committed_files("--cached", "--others")}
     assert {name for name in names if (ROOT / name).exists()} == IN_THE_ROOT
 
 
-def committed(*options: str) -> list[str]:
+def committed_files(*options: str) -> list[str]:
     """The committed files; with `options` of `git ls-files`, those that the options select."""
     command = ["git", "ls-files", "--exclude-standard", *options]
     listed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)

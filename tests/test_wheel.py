@@ -59,7 +59,7 @@ def metadata(checkout, tmp_path_factory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def unpacked(checkout, tmp_path_factory) -> Path:
+def unpacked_sdist(checkout, tmp_path_factory) -> Path:
     """The source distribution, unpacked."""
     built = tmp_path_factory.mktemp("sdist")
     build = "import sys, setuptools.build_meta as b; b.build_sdist(sys.argv[1])"
@@ -72,22 +72,22 @@ def unpacked(checkout, tmp_path_factory) -> Path:
 
 
 @pytest.mark.slow
-def test_the_source_distribution_makes_the_same_wheel(unpacked, wheel, tmp_path):
+def test_the_source_distribution_makes_the_same_wheel(unpacked_sdist, wheel, tmp_path):
     def files(archive: zipfile.ZipFile) -> set[str]:
         return {name for name in archive.namelist() if ".dist-info/" not in name}
 
-    assert files(wheel_of(unpacked, tmp_path)) == files(wheel)
+    assert files(wheel_of(unpacked_sdist, tmp_path)) == files(wheel)
 
 
 @pytest.mark.slow
-def test_the_source_distribution_runs_what_readme_runs_first(unpacked, tmp_path):
+def test_the_source_distribution_runs_what_readme_runs_first(unpacked_sdist, tmp_path):
     """All but the installation: `python -m tileir` finds the folder that it is started in."""
     first = (ROOT / "README.md").read_text().split("```sh\n")[1].splitlines()[0]
     words = first.split("/tileir ")[1].split()
     assert words[0] == "run"
     done = subprocess.run(
         [sys.executable, "-m", "tileir", *words],
-        cwd=unpacked,
+        cwd=unpacked_sdist,
         env={**os.environ, "PYTHONSAFEPATH": "", "XDG_CACHE_HOME": str(tmp_path)},
         capture_output=True, text=True, check=False,
     )  # fmt: skip

@@ -205,7 +205,6 @@ ALLOWED_IN_TESTS = (
     Allowed("early", "*", "early", "early returns and exits"),
     Allowed("again", "*", "_again_|_again$", "code that is generated, assembled or run again"),
     Allowed("given", "*", "^given$", "the decorator of Hypothesis"),
-    Allowed("participle", "*", "_?[a-z]+", "helpers that are named after the value they return"),
     Allowed("home", "*", "HOME", "a variable of the environment"),
     Allowed("holds", "*", "holds", "names of values and of variables that are truth values"),
     Allowed("product", "*", "[%@]", "names of functions and values of IR"),

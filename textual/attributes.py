@@ -31,8 +31,9 @@ _LABEL = r"(?a)(?:[A-Za-z_][\w.$-]*|\d+)\Z"
 def read_dict(cursor: Cursor, schema: Mapping[str, Field] | None, layouts: dict[str, object],
               owner: str, places: dict[str, Token] | None = None, *,
               reserved: str | None = None) -> dict[str, Any]:  # fmt: skip
-    """`{name = value, ...}`: by `schema` where there is one, else of any form. `places` is filled
-    with where each name stands. Names that begin with `reserved` are refused."""
+    """Read `{name = value, ...}`: values of the forms that `schema` states, or of any form without
+    a schema. `places` receives the location of each name. Names that begin with `reserved` are
+    errors."""
     cursor.expect("{", owner)
     result: dict[str, Any] = {}
     cursor.skip_newlines()

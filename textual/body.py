@@ -98,7 +98,7 @@ class BodyReader:
             offset, line = self._next_line()
 
     def _quick_line(self, match: re.Match[str], line: int) -> bool:
-        """Take a line that has no op; whether it was right."""
+        """Read a line that has no op; returns whether it is valid."""
         indent, label, end, comment, empty = match.groups()
         comments = self.comments
         if label is not None:
@@ -118,7 +118,7 @@ class BodyReader:
         return True
 
     def _quick_phi(self, match: re.Match[str], block: RawBlock, line: int) -> bool:
-        """Take a phi at the head of `block`; whether it was right."""
+        """Read a phi at the head of `block`; returns whether it is valid."""
         result = self.fast.phi(match, self.scope)
         if result is None or block.ops:
             return False
@@ -142,7 +142,7 @@ class BodyReader:
         return token.start + 1, self.cursor.location().line + 1
 
     def _line(self) -> bool:
-        """Read what stands on the line; whether the body goes on."""
+        """Read the line; returns whether the body continues."""
         cursor = self.cursor
         try:
             return self._read_line()

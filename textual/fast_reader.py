@@ -1,8 +1,7 @@
 """The common shapes of a line, read by one expression, however it is spaced.
 
-Reads ops and phis of the forms that the printer writes: whatever is unusual or wrong about a line
-is left to `tileir.textual.statements`, which reads the same grammar.
-"""
+It reads ops and phis of the forms that the printer writes. Unusual and invalid lines are left to
+`tileir.textual.statements`, which reads the same grammar."""
 
 from __future__ import annotations
 
@@ -113,7 +112,8 @@ class FastReader:
     def read(
         self, match: re.Match[str], scope: ValueScope, line: int, comments: tuple[str, ...]
     ) -> Op | None:
-        """The op on the matched line, its results defined; None to read it the other way."""
+        """The op on the matched line, its results defined; None if the general parser has to read
+        the line."""
         (indent, predicate, names, mnemonic, type_text, operands, attribute_text,
          file, row, column, comment) = match.groups()  # fmt: skip
         try:
@@ -200,7 +200,7 @@ class FastReader:
         return incoming if len(incoming) == text.count("[") == text.count("]") else None
 
     def _value(self, name: str, scope: ValueScope) -> Value | None:
-        """The value called `name`, defined or not yet; None where nothing right defines it."""
+        """The value called `name`, which may be defined later; None if no valid line defines it."""
         value = scope.values.get(name)
         if value is None:
             value = scope.ahead(name, self.types)
@@ -437,7 +437,7 @@ def _constructor_arguments(
 
 
 def _unbracket(texts: list[str]) -> bool:
-    """Take the brackets off `[a`, `b]`, ...; whether they were all there."""
+    """Remove the brackets of `[a`, `b]`, ...; returns whether all of them were present."""
     for index, text in enumerate(texts):
         second = index % 2
         bracket, bare = (text[-1:], text[:-1]) if second else (text[:1], text[1:])

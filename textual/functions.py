@@ -75,7 +75,7 @@ def _promises_of(words: str) -> ParameterAttributes | None:
 
 
 def read_modifiers(cursor: Cursor, allowed: dict[str, tuple[str, Any]]) -> dict[str, Any]:
-    """Words before a symbol's type, as fields of its class; `align N` among them."""
+    """The words before a symbol's type, including `align N`, as fields of its class."""
     modifiers: dict[str, Any] = {}
     while cursor.token.text in allowed or cursor.at("align"):
         token = cursor.next()
@@ -128,8 +128,8 @@ class FunctionReader:
     def usual_header(
         self, match: re.Match[str], line: int, comments: tuple[str, ...]
     ) -> dict[str, Any] | None:
-        """The fields, but for blocks, of the function whose header `HEADER` matched; None to read
-        it with the cursor."""
+        """The fields, without blocks, of the function whose header `HEADER` matched; None if the
+        cursor has to read it."""
         (indent, word, modifiers, type_text, symbol, parameters_text, attribute_text,
          file, row, column, brace) = match.groups()  # fmt: skip
         settings = unique_settings(_MODIFIERS, modifiers)
@@ -178,8 +178,8 @@ class FunctionReader:
         return parameters
 
     def with_body(self, fields: dict[str, Any], start: int, line: int) -> Function | None:
-        """The function of `fields`, its header's, with the blocks that start at `start`; None where
-        they are in error."""
+        """The function with the header `fields` and the blocks that start at `start`; None if these
+        are in error."""
         blocks = self._blocks(fields["name"], start, line)
         return None if blocks is None else Function(**fields, blocks=blocks)
 
@@ -311,8 +311,8 @@ class FunctionReader:
         return [label for label in raw if label in seen]
 
     def _check_phis(self, raw: dict[str, RawBlock], label: str, sources: list[str]) -> None:
-        """Whether each phi of block `label` has one value for each of `sources`, its predecessors,
-        and no other but of blocks that no path reaches."""
+        """Check that each phi of block `label` has one value for each of `sources`, its
+        predecessors, and no other values except for unreachable blocks."""
         reached, unreached = dict.fromkeys(sources), dict[str, bool]()
 
         def branches(source: str) -> bool:

@@ -51,7 +51,7 @@ _new_token = partial(tuple.__new__, Token)
 
 class Cursor:
     """A position in the text with one token of look-ahead. Newlines are tokens; comments are
-    collected, and handed to whatever follows them."""
+    collected for the next item."""
 
     def __init__(self, text: str, file: str, start: int = 0, line: int = 1) -> None:
         self.text, self.file, self.first_line = text, file, line
@@ -109,7 +109,7 @@ class Cursor:
         self.seek(offset, line)
 
     def line_start(self) -> tuple[int, int]:
-        """Offset and number of the current line, of that after it where it has been read."""
+        """Offset and number of the current line, or of the next line if this one has been read."""
         if self.token.kind == "newline":
             return self.token.start + 1, self._line + 1
         return self._line_start, self._line

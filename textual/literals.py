@@ -1,4 +1,4 @@
-"""Literals: text to bits and back, and the type of one that is written without."""
+"""Literals: text to bits and back, and the inferred type of a literal without one."""
 
 from __future__ import annotations
 
@@ -36,7 +36,8 @@ def read_literal(cursor: Cursor, token: Token, type: Type) -> Operand:
 
 
 def literal(text: str, type: Type) -> Operand | None:
-    """The operand of `type` that the literal `text` stands for; None where it is none of it."""
+    """The operand of `type` that the literal `text` stands for; None if `text` is no literal of
+    that type."""
     if text == "undef":
         return Undef(type)
     element = element_of(type)

@@ -1,8 +1,8 @@
 """Reader of the spelling of the MAPL 2019 paper (Listings 5, 6 and 7), which leaves out what
 follows from the rest of the text: types, labels, terminators, declarations.
 
-Only what differs from the canonical text is here; `docs/reference/grammar.md` lists it.
-"""
+This module has only the differences from the canonical text, which `docs/reference/grammar.md`
+lists."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class PaperReader(ModuleReader):
 
 
 class PaperFunction(FunctionReader):
-    """Reads a function, with the words of Triton-C for what parameters promise."""
+    """Reads a function, with the words of Triton-C for promises about parameters."""
 
     promises: Mapping[str, str] = {
         **PROMISES, "restrict": "noalias", "read_only": "readonly", "write_only": "writeonly"

@@ -65,12 +65,13 @@ class PaperScope(ValueScope):
         return self.value(cursor, token)
 
     def expected_type(self, name: str | None) -> Type | None:
-        """The type `%name` was taken to have by what reads it above its definition."""
+        """The type that uses of `%name` before its definition assume."""
         result = self._ahead.get(name) if name is not None else None
         return None if result is None or result.type is VOID else result.type
 
     def poison(self, value: Value) -> None:
-        """Whatever reads `value` is in error because of it, and not reported again."""
+        """Mark `value` as defined by an erroneous line, so that errors of ops that read it are not
+        reported."""
         self.values.update((n, POISON) for n, v in [*self.values.items()] if v is value)
 
     def _forward(self, cursor: Cursor, token: Token, name: str) -> Value:

@@ -133,8 +133,8 @@ class ModuleReader:
                 self._item(self._read_item)
 
     def _usual_items(self) -> bool:
-        """Take functions and globals of the usual form, from the current line on; whether what
-        follows is to be read as usual, too."""
+        """Read functions and globals of the usual form, from the current line on; returns whether
+        to try the usual form for the next item, too."""
         from tileir.textual.fast_reader import BETWEEN  # a module may have nothing
         from tileir.textual.functions import HEADER
 
@@ -177,7 +177,8 @@ class ModuleReader:
         self.places[fields["name"]] = Location(self.file, line, column, False)
 
     def _usual_body(self, fields: dict[str, Any], start: int, line: int) -> bool:
-        """Add the function of `fields`, whose body starts at `start`; whether it ended right."""
+        """Add the function of `fields`, whose body starts at `start`; returns whether its end is
+        valid."""
         function = self._functions.with_body(fields, start, line)
         if function is not None:
             self.functions[function.name] = function
@@ -187,7 +188,7 @@ class ModuleReader:
         return False
 
     def _usual_global(self, match: re.Match[str], line: int, comments: tuple[str, ...]) -> bool:
-        """Add the global that `_GLOBAL` matched; whether it was right."""
+        """Add the global that `_GLOBAL` matched; returns whether it is valid."""
         from tileir.textual.functions import unique_settings  # few modules have globals
 
         indent, words, kind, type_text, name, initial_text = match.groups()
@@ -266,7 +267,7 @@ class ModuleReader:
             self.cursor.fail_expected("the end of the line")
 
     def _item(self, read: Callable[[], None]) -> None:
-        """`read` one thing at module level; after an error, go on at the next."""
+        """Read one item at module level with `read`; after an error, continue at the next item."""
         cursor = self.cursor
         try:
             read()
@@ -444,7 +445,7 @@ def split(text: str) -> list[tuple[int, str]]:
 
 
 def shift_lines(error: TileirError, lines: int) -> TileirError:
-    """The same error, `lines` further down."""
+    """The same error with its location moved down by `lines`."""
 
     def move(d: Diagnostic) -> Diagnostic:
         at = d.location

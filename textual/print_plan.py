@@ -26,7 +26,7 @@ class PrintPlan:
     fields: tuple[Field, ...]
     """The fields after the result types, without attributes."""
     plain: bool
-    """All of that are operands, written in the order of `Op.inputs`."""
+    """All of `fields` are operands, written in the order of `Op.inputs`."""
     optional: Callable[[Any], Any] | None
     """Reads those operands that may be left out, where there are several."""
     named: tuple[Field, ...]
@@ -70,7 +70,7 @@ def attributes_text(op: Op, plan: PrintPlan) -> str:
 
 
 def leading(optional: tuple[Any, ...]) -> bool:
-    """Whether no operand that was left out comes before one that is there."""
+    """Whether no absent operand comes before a present one."""
     absent = [v is None for v in optional]
     return absent == sorted(absent)
 

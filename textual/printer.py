@@ -20,8 +20,7 @@ def print_module(module: Module, version: tuple[int, int] | None = None) -> str:
     """The canonical text of `module`, in its own version of the language or in `version`.
 
     Raises VerifyError: TIR0401 at every op that `version` does not have, or not with an attribute,
-    value or type used; TIR0402 for a version that there is not.
-    """
+    value or type used; TIR0402 for a version that does not exist."""
     if version is not None:
         from tileir.versions import written_for
 

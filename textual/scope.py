@@ -14,7 +14,8 @@ from tileir.types import VOID, Type
 from tileir.values import Value
 
 POISON: Final = Value(VOID, "poison")
-"""Stands for a value whose definition was in error; what reads it is not reported again."""
+"""The value of a name whose definition was in error. Errors of ops that read it are not
+reported."""
 
 _DEFINITION = (
     rf"^{GAP}*(?:@\S+{GAP}+)?((?:%{NAME}|_)(?:{GAP}*,{GAP}*(?:%{NAME}|_))*){GAP}*={GAP}*[\w.]+"

@@ -23,9 +23,8 @@ def triton1(text: str, file: str) -> str:
     """Canonical text of the spelling of the Triton 1.0 announcement (2021).
 
     A broadcast of a tile to its own type is the tile; a `masked_load` whose last operand is a tile
-    of `undef` has no `other`. Raises ParseError (TIR0001) for a line of another form. The text
-    has one line more, the version.
-    """
+    of `undef` has no `other`. Raises ParseError (TIR0001) for a line of another form. The result
+    has an additional line, the version."""
     check_text(text, file)
     reader = _Triton1(file)
     lines = [reader.line(number, line) for number, line in enumerate(text.split("\n"), 1)]
@@ -33,7 +32,7 @@ def triton1(text: str, file: str) -> str:
 
 
 class Triton1Reader(ModuleReader):
-    """Reads what `triton1` gives; lines have the numbers they had before."""
+    """Reads the text that `triton1` returns, with the line numbers of the original text."""
 
     first_line = 0
 

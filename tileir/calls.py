@@ -9,13 +9,12 @@ from tileir.ir import Function, Module
 from tileir.op import Op
 
 MAX_CALL_DEPTH = 100
-"""Functions that may be under way at once, the kernel not counted: as many as every executor
-runs."""
+"""The largest depth of nested calls below a kernel. Every executor supports it."""
 
 
 def check_call_depth(module: Module, kernel: Function, error: type[TileirError]) -> None:
     """Raise `error` (TIR0513) at the call with which the calls and combiners that `kernel` reaches
-    nest more than `MAX_CALL_DEPTH` deep. Recursive calls are the verifier's to find."""
+    nest more than `MAX_CALL_DEPTH` deep. The verifier reports recursive calls."""
     depths: dict[str, int] = {}
     waiting = [(kernel, list(_calls(module, kernel)))]
     entered = {kernel.name}

@@ -37,7 +37,7 @@ def _same_global(a: Global, b: Global) -> bool:
 
 
 def _initial(g: Global) -> Any:
-    """One literal fills all, so a list of equal ones is the same."""
+    """A list of equal literals is the same as one literal, which fills all elements."""
     return None if g.initial is None else (g.initial * g.count)[: g.count]
 
 

@@ -252,8 +252,8 @@ def _code(handler: Any) -> CodeType | None:
 
 @contextmanager
 def classify_errors() -> Generator[None, None, None]:
-    """Errors of the type that their code stands for; what is no `TileirError` is a defect
-    (TIR0714), unless a signal handler raised it."""
+    """Raise the errors of the body in the class that their code determines. An error that is no
+    `TileirError` becomes a defect (TIR0714), unless a signal handler raised it."""
     try:
         yield
     except CompileError as error:

@@ -49,16 +49,16 @@ class Executor(Protocol):
 
 @attrs.frozen
 class Fixed:
-    """A part that the module depends on as a whole."""
+    """A part whose whole value the module depends on."""
 
     value: Any
 
 
 @attrs.frozen
 class Parts:
-    """An argument that is passed in parts: an object of the class `kind`, with `length` items if
-    that is a number. `items`: by index or by attribute, the name of a parameter, parts of that, or
-    what the module depends on."""
+    """An argument that is passed as several parameters: an object of the class `kind`, with
+    `length` items unless that is None. `items` maps an index or attribute of the object to the name
+    of a parameter, to the parts of that item, or to a value that the module depends on."""
 
     kind: type
     items: tuple[tuple[int | str, str | Parts | Fixed], ...]
@@ -121,7 +121,7 @@ class KernelCall:
 
 @attrs.frozen(eq=False)
 class Done:
-    """A call that was carried out, and what it gives."""
+    """A call that needed no launch, and its result."""
 
     result: Any
 
@@ -131,26 +131,28 @@ class Dispatch(Protocol):
 
     @property
     def call(self) -> Callable[..., Any]:
-        """`call(grid, *arguments, stream=..., **named)`: the quickest way there is now."""
+        """`call(grid, *arguments, stream=..., **named)`. Read it for every call: a launch may
+        replace it by a faster function."""
         ...
 
 
 @runtime_checkable
 class Dispatching(Protocol):
-    """An executor that remembers what calls of a kernel need."""
+    """An executor that caches how calls of a kernel are launched."""
 
     def dispatch(
         self,
         resolve: Callable[[Any, tuple[Any, ...], dict[str, Any]], KernelCall | Done],
         positional: Sequence[str],
     ) -> Dispatch:
-        """Calls that `resolve` (grid, arguments, keywords) tells the meaning of, asked once for
-        all that are alike. `positional` names what comes without a keyword. A call returns at once,
-        the compiled kernel; it raises TileirError."""
+        """The calls of one kernel. `resolve(grid, arguments, keywords)` determines the launch of a
+        call; it is called once for all calls that have the same properties. `positional` names the
+        arguments without a keyword. A call returns the compiled kernel and does not wait for its
+        end; it raises TileirError."""
         ...
 
     def wait(self) -> None:
-        """Wait for all that was launched. Raises LaunchError."""
+        """Wait for the end of all launches. Raises LaunchError."""
         ...
 
 
@@ -167,7 +169,7 @@ class Resources:
 
 @runtime_checkable
 class Describing(Protocol):
-    """An executor that tells what kernels take."""
+    """An executor that reports the resources of compiled kernels."""
 
     def resources(self, module: Module, kernel: str | None, **options: Any) -> Resources:
         """The resources of `kernel`, compiled with `options`. Raises TileirError."""

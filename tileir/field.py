@@ -24,15 +24,14 @@ def not_operand(item: object) -> str:
 
 
 def type_of(op: Any, name: str, item: object) -> Type:
-    """The type of `item`, the operand `name` of `op`. Raises its error (TIR0105) where it is
-    none."""
+    """The type of `item`, the operand `name` of `op`. Raises TIR0105 if `item` is no operand."""
     if is_operand(item):
         return item.type
     raise op.fail("TIR0105", f"{name} must be an operand, {not_operand(item)}", name)
 
 
 def check_values(op: Any, results: tuple[object, ...]) -> None:
-    """Raise the error (TIR0105) of `op` that one of `results` is not a value, if so."""
+    """Raise TIR0105 for `op` unless each of `results` is a `Value`."""
     for value in results:
         if not isinstance(value, Value):
             raise op.fail("TIR0105", f"a result must be a Value, not {value!r}", "results")
@@ -295,10 +294,10 @@ _ALIKE = ("int", "bool", "float")
 
 
 def type_reader(schema: tuple[Field, ...]) -> Callable[[Any], tuple[Any, ...]]:
-    """The key under which an op's result types are remembered: the types of its operands, its
-    stated result types, and its attributes, with the class of those that Python holds equal
-    across classes (1, True and 1.0). Raises AttributeError where an operand is none: only operands
-    have an `operand_type`."""
+    """The function that computes the cache key of an op's result types: the types of its operands,
+    its stated result types, and its attributes, with the class of those that are equal across
+    classes in Python (1, True and 1.0). It raises AttributeError if an operand is invalid: only
+    operands have an `operand_type`."""
     fields = [f for f in schema if f.kind in READING]
     skipped = (*READING, FieldKind.SUCCESSOR)
     paths_of_values = tuple(f.name for f in schema if f.kind not in skipped)

@@ -13,8 +13,9 @@ Compute Capability"), for every executor."""
 
 
 def extents_of(grid: Any) -> tuple[int, int, int]:
-    """The three extents of `grid`: a number, or one to three of them in order, the others 1.
-    Raises ValueError for what is no grid, and LaunchError (TIR0710) for one beyond `LIMITS`."""
+    """The three extents of `grid`: a number, or one to three of them in order, the others 1. Raises
+    ValueError if `grid` has another form, and LaunchError (TIR0710) if an extent exceeds
+    `LIMITS`."""
     try:
         extents: tuple[Any, ...] = tuple(grid)
     except TypeError:  # a number

@@ -163,8 +163,9 @@ class Layout:
         return tuple((self.atom(a), self.digits(a)) for a in other_axes)
 
     def free_bits(self, axis: str) -> int:
-        """Mask of the atom's bits of `axis` that select nothing which registers, inner axes and
-        lower bits do not: threads in which one is set hold what others hold."""
+        """Mask of the atom's bits of `axis` whose vectors depend linearly on those of lower bits,
+        inner axes and registers. A thread with such a bit set owns elements that another thread
+        owns too."""
         return self._free[axis]
 
     @property
@@ -197,7 +198,7 @@ class Layout:
         return self._project(keep, dim)
 
     def collapse(self, dim: int) -> Layout:
-        """The same with `dim` kept at extent 1: the layout of what is broadcast along it."""
+        """The same with `dim` kept at extent 1: the layout of a tile that is broadcast along it."""
         return self.slice(dim).expand_dims(dim)
 
     def expand_dims(self, dim: int) -> Layout:
@@ -235,10 +236,10 @@ class Layout:
         return result
 
     def reshape(self, old: Vector, new: Vector) -> Layout | None:
-        """The layout of the tile of shape `old` seen row-major as `new`, when it is one. The first
-        and the last dimensions may be the same in both. Of those between, the first may have any
-        extent, of which so much must be within the atom that it is a part of the new ones; the
-        others are powers of two within the atom. None otherwise."""
+        """The layout of the tile of shape `old` after a row-major reshape to `new`; None if it is
+        not a layout. Leading and trailing dimensions with equal extents stay as they are. Among the
+        dimensions between, all but the first must have extents that are powers of two, without
+        repetitions; the first one's extent within the atom must be divisible by the new extents."""
         first, last = _alike(old, new), -_alike(old[::-1], new[::-1])
         last = max(last, first - min(len(old), len(new)))
         mine, other = (slice(first, len(shape) + last) for shape in (old, new))
@@ -323,7 +324,7 @@ def layout(
 
 
 def merge_repeats(repeats: tuple[Repeat, ...]) -> list[Repeat]:
-    """Repetitions that count on within one axis and dimension, as one."""
+    """Merge consecutive repetitions of one axis along one dimension."""
     result: list[Repeat] = []
     for repeat in repeats:
         if repeat.axis == "register" and repeat.dim is None:
@@ -337,7 +338,8 @@ def merge_repeats(repeats: tuple[Repeat, ...]) -> list[Repeat]:
 
 
 def _in_canonical_order(repeats: list[Repeat]) -> Iterator[Repeat]:
-    """The same repetitions, of those that may come next always the first by axis and dimension."""
+    """The same repetitions in canonical order: of those that may come next, the first by axis and
+    dimension."""
     remaining = list(repeats)
     while remaining:
         ready = [

@@ -1,9 +1,7 @@
 """The algebra of layouts: inverses, composition, products and quotients.
 
-Everything here is exact for the atom and for repetitions alike. Where a result would be no layout
-(two mixed-radix systems that do not fit together) the answer is None, and the caller takes
-another way.
-"""
+Everything here is exact for the atom and for repetitions alike. Where a result is no layout (two
+mixed-radix systems that do not fit together), functions return None."""
 
 from __future__ import annotations
 
@@ -164,9 +162,8 @@ def equal_up_to_registers(a: Layout, b: Layout) -> bool:
 def product(inner: Layout, outer: Layout) -> Layout | None:
     """`outer` with every element of it replaced by a copy of what `inner` covers.
 
-    On every axis the bits of `inner` come first. None if `inner` has repetitions and `outer` bits
-    that move along several dimensions at once, which no repetition can.
-    """
+    On every axis the bits of `inner` come first. None if `inner` has repetitions and `outer` has
+    bits that move along several dimensions at once, which a repetition cannot express."""
     if inner.rank != outer.rank:
         return None
     if not inner.repeats:
@@ -183,7 +180,7 @@ def product(inner: Layout, outer: Layout) -> Layout | None:
 
 
 def divide(dividend: Layout, inner: Layout) -> Layout | None:
-    """The layout `q` with `product(inner, q) == whole`; None if `inner` is no left factor."""
+    """The layout `q` with `product(inner, q) == dividend`; None if `inner` is no left factor."""
     if dividend.rank != inner.rank:
         return None
     quotient = _beyond_atom(dividend, inner)
@@ -256,9 +253,10 @@ def _next_step(vector: Vector, reached: list[int]) -> bool:
 
 
 def compose(outer: Layout, inner: Layout) -> Layout | None:
-    """First `inner`, then `outer`: `inner` is a layout of a line, whose one coordinate is taken
-    as the register of `outer`. So threads that walk shared memory, composed with its layout,
-    are a layout of the tile. None where a digit of `inner` straddles digits of `outer`."""
+    """`outer` after `inner`: the only coordinate of `inner` is the register of `outer`. For
+    example, a layout of threads over offsets of shared memory, composed with the layout of a tile
+    in shared memory, is a layout of threads over the tile. None if a digit of `inner` straddles
+    digits of `outer`."""
     if inner.rank != 1:
         return None
     atoms = {axis: list[Vector]() for axis in AXES}

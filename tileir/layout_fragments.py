@@ -21,10 +21,9 @@ ROWS, COLUMNS = 16, 8
 def mma_result(shape: Vector, warps: Vector, *, rows: int = ROWS) -> Layout:
     """C and D of `mma.m16n8k*` (or m8n8k4 with `rows` 8) over a tile of `shape`, M and N last.
 
-    `warps` counts warps per dimension of `shape`; a warp's number runs along N fastest, then M,
-    then batches. What one instruction per warp does not cover is repeated in registers, along N
-    first. Raises ValueError for less than two dimensions or counts that do not match.
-    """
+    `warps` counts warps per dimension of `shape`; warps are numbered along N fastest, then M, then
+    batches. Registers repeat along N first, then M, until the tile is covered. Raises ValueError
+    for less than two dimensions or counts that do not match."""
     _check(shape, warps)
     rank, m, n = len(shape), len(shape) - 2, len(shape) - 1
     steps = [Repeat("register", 2, n), Repeat("lane", 4, n), Repeat("lane", 8, m)]
@@ -59,9 +58,9 @@ def mma_operand(
 
 
 def wgmma_result(shape: Vector, warps: Vector) -> Layout:
-    """D of `wgmma.m64nNk*` over a tile of `shape`: four warps are the 64 rows of a warpgroup;
-    N in registers, each warp's columns together. `warps` counts warps per dimension, a multiple of
-    4 along M, which run along M fastest. Raises ValueError otherwise."""
+    """D of `wgmma.m64nNk*` over a tile of `shape`: the four warps of a warpgroup own 64 rows, and
+    registers cover N; the columns of a warp are contiguous. `warps` counts warps per dimension, a
+    multiple of 4 along M, which run along M fastest. Raises ValueError otherwise."""
     _check(shape, warps)
     if warps[-2] % 4:
         raise ValueError(f"expected a multiple of 4 warps along M, found {warps[-2]}")
@@ -78,8 +77,8 @@ def wgmma_result(shape: Vector, warps: Vector) -> Layout:
 
 
 def wgmma_operand(element: Element, shape: Vector, warps: Vector) -> Layout:
-    """A of `wgmma` from registers (M x K): rows as `wgmma_result`, columns as `mma`. `warps` as
-    there; those along N hold copies. Raises ValueError as `wgmma_result`."""
+    """A of `wgmma` from registers (M x K): rows as `wgmma_result`, columns as `mma`. `warps` are
+    those of the result; warps along N own copies. Raises ValueError as `wgmma_result`."""
     _check(shape, warps)
     if warps[-2] % 4:
         raise ValueError(f"expected a multiple of 4 warps along M, found {warps[-2]}")

@@ -17,7 +17,7 @@ def dense(shape: Vector, order: Vector | None = None) -> Layout:
 
 
 def padded_layout(shape: Vector, pad: int, order: Vector | None = None) -> Layout:
-    """The same with `pad` unused offsets after every run along the fastest dimension."""
+    """Like `dense`, with `pad` unused offsets after every run along the fastest dimension."""
     order = tuple(reversed(range(len(shape)))) if order is None else order
     extents = [shape[d] + (pad if d == order[0] and len(order) > 1 else 0) for d in order]
     repeats = [Repeat("register", n, d) for n, d in zip(extents, order, strict=True)]

@@ -24,14 +24,12 @@ def blocked_layout(
 ) -> Layout:
     """A tiling that keeps neighbouring lanes on neighbouring elements (paper Figure 5).
 
-    `order` lists dimensions, fastest first; every thread holds `vector` neighbours along
-    `order[0]` (fewer where they do not divide the extent, or where lanes would have none, but not
-    fewer than `least` for that), lanes follow along `order`, warps
-    from the slowest dimension, and registers repeat the block until `shape` is covered. Along the
-    dimension `within`, unless it is the fastest, a thread holds neighbours too where lanes and
-    warps divide the extent. Warps divide the dimension `reduced` only where the others leave no
-    elements to them.
-    """
+    `order` lists dimensions, fastest first; every thread holds `vector` neighbours along `order[0]`
+    (fewer if `vector` does not divide the extent; fewer, but at least `least`, if lanes would own
+    no elements), lanes follow along `order`, warps from the slowest dimension, and registers repeat
+    the block until `shape` is covered. Along the dimension `within`, unless it is the fastest, a
+    thread holds neighbours too where lanes and warps divide the extent. Warps divide the dimension
+    `reduced` only where the others leave no elements to them."""
     steps = _block_steps(shape, order, vector, num_warps, lanes, within, least, reduced)
     return layout(len(shape), repeats=steps)
 

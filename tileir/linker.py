@@ -21,7 +21,7 @@ from tileir.symbol_equality import callee_declarations, fingerprint, rename_symb
 _S = TypeVar("_S", Function, Global)
 
 Library = Callable[[Function], Function | None]
-"""Gives the definition of a declaration, or None where it has none under that name and type."""
+"""Returns the definition of a declaration, or None if there is none of that name and type."""
 
 
 def link(*modules: Module, std: bool = True, library: Library | None = None) -> Module:

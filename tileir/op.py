@@ -118,7 +118,8 @@ class Op(metaclass=_Slotted):
     """Element i of every result depends on element i of the operands alone."""
     predicable: ClassVar[bool] = True
     harmless: ClassVar[tuple[str, int] | None] = None
-    """The operand that can make it trap or undefined, and a value with which it does not."""
+    """The operand that can make the op trap or its result undefined, and a value with which it does
+    not."""
     divides: ClassVar[bool] = False
     """An integer quotient or remainder, which takes tens of instructions unless the divisor is
     known."""
@@ -142,8 +143,7 @@ class Op(metaclass=_Slotted):
     waits_for_threads: ClassVar[bool] = False
     """The lowering begins with a barrier for all threads of the block."""
     orders_async: ClassVar[bool] = False
-    """It orders asynchronous copies, wgmma or the blocks of a cluster, and stays where the
-    program has it."""
+    """It orders asynchronous copies, wgmma or the blocks of a cluster, and is not moved."""
     uses_cluster_rank: ClassVar[bool] = False
     """The effect or the result depends on the rank of the block in its cluster."""
     runs_on_one_thread: ClassVar[bool] = False

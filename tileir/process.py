@@ -20,12 +20,11 @@ from typing import Any
 
 @contextmanager
 def collector_paused() -> Generator[None]:
-    """No search for garbage cycles meanwhile; also a decorator.
+    """Pause the garbage collector in the body; also a decorator.
 
-    Reading and compiling make many objects that live to their end and few cycles. The
-    collector would look at all of them again and again: three quarters of the time in which text
-    is written. Where others have paused it, it stays paused.
-    """
+    Reading and compiling make many objects that live to their end and few cycles. The collector
+    would traverse all of them repeatedly; without the pause it takes three quarters of the time of
+    printing text. If the collector is already paused, it stays paused."""
     running = gc.isenabled()
     gc.disable()
     try:
@@ -36,7 +35,7 @@ def collector_paused() -> Generator[None]:
 
 
 class LockLevel(IntEnum):
-    """The order in which locks are taken: who holds one waits for later ones only.
+    """The order in which locks are acquired: a thread that owns one waits for later ones only.
 
     In the child of a fork, the thread that owned a lock is not there to release it.
     """
@@ -91,7 +90,7 @@ def default_isolation(on: bool = True) -> Generator[None, None, None]:
 
 
 def is_isolated(isolate: bool | None) -> bool:
-    """Whether to isolate: `isolate`, or where it is None what is the default now."""
+    """Whether to isolate: `isolate`, or the current default if that is None."""
     return _by_default[0] if isolate is None else isolate
 
 
@@ -100,17 +99,16 @@ _BLOCK = (32 << 20) - (64 << 10)
 
 
 def keep_freed_memory() -> None:
-    """Let the C library keep up to 64 MiB that are free, for all of this process: memory that LLVM
-    and the assembler give back serves the next compilation.
+    """Let the C library of this process keep up to 64 MiB of free memory, so that the next
+    compilation reuses the memory that LLVM and the assembler have freed.
 
     The GNU C library returns what is free at the end of its heap to the system beyond 128 KiB, and
     each compilation would fault its pages in: 1,500 page faults for an addition, a third of its
     time. Once a large block has been freed the library keeps twice as much as that block had
     (mallopt(3), "M_MMAP_THRESHOLD": the threshold is dynamic), as it does in any process that has
-    freed an array of that size. So one is allocated, never touched, and freed. Who set the
-    library's limits themselves (`MALLOC_TRIM_THRESHOLD_` and the like, mallopt) has switched that
-    off, and their limits stay.
-    """
+    freed an array of that size. So one block is allocated, never touched, and freed. If the user
+    has set the library's limits (`MALLOC_TRIM_THRESHOLD_` and the like, mallopt), the threshold is
+    not dynamic and those limits stay."""
     if sys.platform != "linux":
         return
     import ctypes  # LLVM's binding needs it too

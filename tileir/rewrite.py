@@ -5,17 +5,14 @@ walk rewrites a whole graph, and a rule sees an op whose operands have been rewr
 
     function = rewrite(function, rule)
 
-A rule answers with what shall stand for the op:
+A rule returns the replacement of the op:
 
-    the op itself          nothing changes
-    another op             it takes over the results where the types hold
-    a sequence of ops      the last one takes over the results; `()` takes an op without results out
-    an operand             its uses read that instead
-    `Replace(values, ops)` `ops` go first, then `values` stand for the results
+    the op itself          nothing changes another op             it takes over the results where
+    the types hold a sequence of ops      the last one takes over the results; `()` removes an op
+    without results an operand             its uses read that instead `Replace(values, ops)` `ops`
+    go first, then `values` stand for the results
 
-What a rule puts in is offered to the rules again. A walk that changes nothing returns the function
-it was given.
-"""
+The rules are applied to inserted ops, too. A walk that changes nothing returns its argument."""
 
 from __future__ import annotations
 

@@ -33,9 +33,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(options: argparse.Namespace) -> int:
-    """Run the command. 1 where kernels do something wrong, else the command's own status.
-
-    Raises ToolError where the command is not there or the findings cannot be written."""
+    """Run the command. Returns 1 if kernels have errors, else the command's own status. Raises
+    ToolError if the command does not exist or the findings cannot be written."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "findings"
         status = _run(options.words, options.mode, path)
@@ -50,11 +49,9 @@ def execute(options: argparse.Namespace) -> int:
 
 
 def _run(words: Sequence[str], mode: str, findings: Path) -> int:
-    """The status of a command, whose kernels run in `mode`.
-
-    Its kernels have a cache of their own: the keys of Triton's cache have the text of a kernel and
-    its first line, and not its file, so an equal kernel of another file would have locations there.
-    """
+    """Run a command, whose kernels run in `mode`, and return its status. Its kernels have a
+    separate cache: the keys of Triton's cache contain the text and first line of a kernel but not
+    its file, so the cached kernel could have locations in another file."""
     variables = {
         "TILEIR_TRITON_CPU": mode,
         "TRITON_DEFAULT_BACKEND": "cpu",
@@ -70,7 +67,7 @@ def _run(words: Sequence[str], mode: str, findings: Path) -> int:
 
 @attrs.frozen
 class Finding:
-    """An error of kernels at a line; `times` launches have it, the first one in `test`."""
+    """An error of a kernel at a line. It occurred in `times` launches, first in `test`."""
 
     place: str
     code: str
@@ -82,7 +79,7 @@ class Finding:
 
 
 def group_findings(lines: Sequence[Mapping[str, Any]]) -> list[Finding]:
-    """One finding for all launches that came upon the same at the same place."""
+    """One finding for all launches with the same error at the same place."""
     together: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
     for line in lines:
         place = f"{line['file']}:{line['line']}:{line['column']}" if line["file"] else ""

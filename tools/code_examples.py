@@ -7,7 +7,7 @@ The examples of a range stand in `tileir/error_codes/NAME.examples`, next to the
 - HOW is a command line of `tileir` or `tileir-opt`, in which FILE is the module, OUT a new file;
 - HOW is `python`: the example is a Python program.
 
-`=== CODE none` is followed by why there is no example.
+`=== CODE none` is followed by the reason why there is no example.
 """
 
 from __future__ import annotations

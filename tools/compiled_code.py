@@ -75,8 +75,8 @@ class Printed:
 
 
 def code_of(kernel: Kernel) -> str:
-    """The parts of the code of `kernel`, each after a heading; the message of the error that it
-    does not compile with, after the stages before it."""
+    """The parts of the code of `kernel`, each after a heading. If the kernel does not compile, the
+    last part is the error message, after the stages before it."""
     printed = Printed()
     recorder = Recorder(verify=False, observers=(printed,))
     try:
@@ -145,7 +145,7 @@ def first_difference(before: str, after: str) -> str:
 
 
 def compare(before: Path, after: Path) -> int:
-    """Print the kernels of two folders whose code differs; how many there are."""
+    """Print the kernels of two folders whose code differs; returns their number."""
     names = {p.relative_to(f) for f in (before, after) for p in f.rglob("*.txt")}
     count, ptx = 0, 0
     for name in sorted(names):

@@ -35,7 +35,7 @@ def execute(options: argparse.Namespace) -> int:
 
 
 def _parser(program: str) -> argparse.ArgumentParser:
-    """The whole parser of `program`, with files for what names one."""
+    """The complete parser of `program`; arguments that name files complete file names."""
     if program == "tileir":
         from tileir.tools import main
 

@@ -69,8 +69,7 @@ def _is_fixed(op: Op, data: set[Value]) -> bool:
 
 
 def _data(function: Function) -> set[Value]:
-    """The values that depend on memory; with a branch that does, so do all that blocks are
-    given."""
+    """The values that depend on memory. If a branch depends on memory, all block parameters do."""
     values: set[Value] = set()
     _close(function, values)
     if not all(_is_fixed(op, values) for op in function.ops if op.successors):
@@ -80,7 +79,7 @@ def _data(function: Function) -> set[Value]:
 
 
 def _close(function: Function, values: set[Value]) -> None:
-    """Add what is computed from values in `values` or read."""
+    """Add the values that are loaded, or computed from values in `values`."""
     size = -1
     while size != len(values):
         size = len(values)
@@ -97,7 +96,7 @@ _FROM_OUTSIDE = Effects.READ | Effects.SYNC | Effects.OUTSIDE
 
 
 def _deciding(op: Any) -> list[Operand]:
-    """Operands on which the path, or the bytes that `op` touches, depend."""
+    """The operands that determine the path, or the bytes that `op` accesses."""
     operands: list[Any] = [getattr(op, n) for n in _PLACES.get(op.mnemonic, ())]
     if op.successors:
         operands += list(op.inputs)

@@ -10,11 +10,9 @@ from tileir.ir import Module
 
 
 def choose(required: str, module: Module, kernel: str) -> str:
-    """The executor for `required`; for `auto` a GPU where there is one, else this machine's CPU if
-    it takes the kernel, else the interpreter.
-
-    Raises ToolError (TIR0907) where a GPU is asked for and there is none.
-    """
+    """The executor for `required`. `auto` is a GPU if there is one, else this machine's CPU if it
+    supports the kernel, else the interpreter. Raises ToolError (TIR0907) if a GPU is required and
+    there is none."""
     if required not in ("auto", "gpu"):
         return required
     missing = no_gpu()
@@ -26,7 +24,7 @@ def choose(required: str, module: Module, kernel: str) -> str:
 
 
 def no_gpu() -> str | None:
-    """Why nothing can be launched on a GPU here; None where it can."""
+    """The reason why this machine cannot launch on a GPU; None if it can."""
     from tileir.backend.driver.device import available
 
     if importlib.util.find_spec("llvmlite") is None:

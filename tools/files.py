@@ -1,4 +1,4 @@
-"""Reading and writing the files that tools are given."""
+"""Reading and writing of the files of the command line."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from tileir.errors import Diagnostic, ToolError
 from tileir.ir import Module
 
 SOURCES: dict[str, str] = {}
-"""The texts that this process was given to read, by the names it was given: what errors quote."""
+"""The texts that this process has read, by their names on the command line. Errors quote them."""
 
 _MOST = 1 << 28
-"""Bytes that are read of a file: no program is as long, and some devices have no end."""
+"""The most bytes that are read of a file: programs are shorter, and some devices have no end."""
 
 
 def read_text(path: str) -> str:
@@ -68,11 +68,8 @@ def file_name(kernel: str) -> str:
 
 
 def write_file(path: str, data: bytes) -> None:
-    """Write `data` to `path` whole or not at all, or to standard output for `-`.
-
-    What is no ordinary file (`/dev/null`, a pipe) is written to, not replaced. Raises ToolError
-    (TIR0905).
-    """
+    """Write `data` to `path` atomically, or to standard output for `-`. A path that is no ordinary
+    file (`/dev/null`, a pipe) is written to, not replaced. Raises ToolError (TIR0905)."""
     target = Path(path)
     try:
         if path == "-":

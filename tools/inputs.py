@@ -9,10 +9,9 @@
     within.y    = 1e-6                    the largest error allowed, relative above 1
 
 Each kernel parameter has one `run.` entry of its name. Fills: `normal`, `uniform` (in [0, 1)),
-`zeros`, `ones`, `arange`, `integers(LOW, HIGH)` (HIGH excluded). Everything is drawn from one
-generator in the order of the parameters, so a seed gives the same arguments everywhere. Nothing
-in the metadata is ever evaluated.
-"""
+`zeros`, `ones`, `arange`, `integers(LOW, HIGH)` (HIGH excluded). One generator draws all arguments
+in the order of the parameters, so a seed gives the same arguments on every machine. The metadata is
+never evaluated as code."""
 
 from __future__ import annotations
 

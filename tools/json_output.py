@@ -1,4 +1,4 @@
-"""`--json PATH`: what a command prints as a table, for programs."""
+"""`--json PATH`: the table that a command prints, as JSON."""
 
 from __future__ import annotations
 

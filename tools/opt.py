@@ -1,4 +1,4 @@
-"""The command `tileir-opt`: run passes over `.tir` files and print what they make of them."""
+"""The command `tileir-opt`: run passes on `.tir` files and print the results."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def _safely(words: Sequence[str]) -> int:
 
 
 def execute(options: argparse.Namespace) -> int:
-    """Do what the parsed command line asks; the exit status."""
+    """Execute the parsed command line; returns the exit status."""
     if options.list_passes:
         from tileir.tools.json_output import write_json
         from tileir.tools.opt_options import pass_list, pass_records
@@ -86,7 +86,7 @@ def split(text: str) -> list[str]:
 
 
 def run_pipeline(text: str, options: argparse.Namespace) -> tuple[Module, list[object]]:
-    """The module in `text` after the pipeline asked for, and all warnings and remarks."""
+    """The module in `text` after the requested pipeline, and all warnings and remarks."""
     from tileir import textual
 
     name = "<stdin>" if options.file == "-" else options.file

@@ -13,8 +13,8 @@ from tileir.tools.remarks import render_remarks
 
 
 def emit(module: Module, options: argparse.Namespace) -> bytes:
-    """`module` compiled for `options.target`, as `options.emit`, with what the command line asks
-    to be printed about the passes of the backend on standard error. Raises CompileError."""
+    """`module` compiled for `options.target`, in the form `options.emit`. Prints the requested
+    output about passes of the backend on standard error. Raises CompileError."""
     recorder = _recorder(options)
     compiled = backend.compile(
         module, target=target_of(options.target), kernel=options.kernel,

@@ -1,4 +1,4 @@
-"""Running a pipeline for `tileir-opt`, with what it prints about it."""
+"""Running a pipeline for `tileir-opt`, with the requested output about passes."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def report(records: Sequence[StepRecord], options: argparse.Namespace) -> None:
 
 
 def _seconds(records: Sequence[StepRecord]) -> list[tuple[str, list[float]]]:
-    """Seconds per pass, of its own and of verifying what it made, the slowest first."""
+    """Seconds per pass: of the pass itself, and of verifying its result; the slowest pass first."""
     spent: dict[str, list[float]] = {}
     for record in records:
         row = spent.setdefault(str(record.step.node), [0.0, 0.0])

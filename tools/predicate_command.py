@@ -15,11 +15,10 @@ Predicate = Callable[[Module], bool]
 
 
 def by_command(command: str, *, timeout: float | None = None, quiet: bool = False) -> Predicate:
-    """Whether `command`, given the path of a file with the module, for `{}` or at its end where it
-    has none, exits with 0 within `timeout` seconds; `quiet`, what it prints is dropped.
-
-    Raises ToolError (TIR0910) where it is not a command, or cannot be run.
-    """
+    """The predicate that is true if `command` exits with 0 within `timeout` seconds. The path of a
+    file with the module replaces `{}`, or is appended if there is no `{}`. With `quiet`, the output
+    of the command is dropped. Raises ToolError (TIR0910) if `command` is no command, or cannot be
+    run."""
     try:
         words = shlex.split(command)
     except ValueError as error:

@@ -4,10 +4,9 @@
     tileir reduce crash.tir --corpus tests/corpus/found
 
 CMD is run with `{}` replaced by the path of a candidate (at its end where it has no `{}`); exit
-status 0 means that it is still interesting. A crash reproducer needs no command: interesting is
-what fails in the same way under the pipeline that it records. The search stops early at an
-interrupt or after `--seconds`, and the best module found is written.
-"""
+status 0 means that it is still interesting. A crash reproducer needs no command: a module is
+interesting if it fails in the same way under the recorded pipeline. After an interrupt or
+`--seconds`, the search stops early and the smallest module so far is written."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
 """The references that metadata may name, written in numpy at double precision.
 
-Each takes numpy arrays and numbers and gives the array expected. The text of a module chooses
-from this table and nothing else.
-"""
+Each takes numpy arrays and numbers and returns the expected array. A module can name only
+references of this table."""
 
 from __future__ import annotations
 

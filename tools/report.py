@@ -11,17 +11,18 @@ HEADS = (
     "line", "op", "accesses", "sectors", "ideal", "shared", "wavefronts", "conflicts", "barriers",
     "shuffles", "divergent", "instructions",
 )  # fmt: skip
-"""Accesses are of warps to global memory, sectors of 32 bytes, `ideal` the fewest that hold what
-was accessed; `shared` accesses, their wavefronts, and those lost to bank conflicts; barriers,
-shuffles and instructions are executed by every thread of a block, summed over blocks."""
+"""`accesses` counts accesses of warps to global memory, `sectors` their sectors of 32 bytes, and
+`ideal` the fewest sectors that contain the accessed bytes. `shared` counts accesses to shared
+memory; the next columns have their wavefronts, and those lost to bank conflicts. Barriers, shuffles
+and instructions are executed by every thread of a block; they are added over blocks."""
 
 _FIELDS = ("accesses", "sectors", "ideal", "shared", "wavefronts", "conflicts", "barriers",
            "shuffles", "divergent")  # fmt: skip
 
 
 def rows(counts: Any) -> list[Row]:
-    """A row per line and op of a `Counts`, in the order of lines; not good where transactions
-    exceed the ideal or banks conflict."""
+    """A row per line and op of a `Counts`, in the order of lines. A row is not good if its
+    transactions exceed the ideal, or if banks conflict."""
     result: dict[tuple[int, str], list[int]] = {}
     for op, tally in counts.by_op.items():
         numbers = [getattr(tally, name) for name in _FIELDS]

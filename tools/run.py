@@ -57,7 +57,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(options: argparse.Namespace) -> int:
-    """Run, check, print the table; 1 where a result is not what was expected."""
+    """Run, check and print the table; returns 1 if a result differs from the expected one."""
     module = _link(read_module(options.file))
     plan = recipe(module, options.kernel)
     before = draw(plan, options.seed)
@@ -98,11 +98,11 @@ def _link(module: Module) -> Module:
 def _counts(options: argparse.Namespace) -> Any:
     """The counters of the SIMT simulator; None if not requested.
 
-    Raises ToolError (TIR0908) where something else is to run the kernel."""
+    Raises ToolError (TIR0908) if another executor runs the kernel."""
     if not options.report:
         return None
     if options.on != "simt":
-        message = "--report needs --on simt: only the machine of threads counts"
+        message = "--report needs --on simt: only the SIMT simulator counts accesses"
         raise ToolError(Diagnostic("TIR0908", message))
     from tileir.backend.simt.counts import Counts  # numpy, for those who ask
 

@@ -1,4 +1,4 @@
-"""Tables on a terminal, coloured where rich is installed and somebody looks."""
+"""Tables on standard output: coloured if it is a terminal and rich is installed."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import attrs
 
 @attrs.frozen
 class Row:
-    """Cells of one line; `good` is None where nothing was judged."""
+    """The cells of one line; `good` is None if the line has no verdict."""
 
     cells: tuple[str, ...]
     good: bool | None = None

@@ -32,18 +32,18 @@ if TYPE_CHECKING:
 
 _LANES = 32
 _REPEATED_BYTES = 2 * VECTOR_BYTES
-"""Bytes per thread and access that every warp of a block may access again where that makes a
-barrier needless."""
+"""The most bytes per thread and access that every warp of a block loads redundantly to save a
+barrier."""
 _SCANNED_ALONE = 16
-"""Neighbours along the axis of a scan that a thread owns where this costs no access more."""
+"""Neighbours along the axis of a scan that a thread owns if the accesses cost the same."""
 _COMBINED = 8
-"""Instructions that a function which combines elements of a scan is taken for."""
+"""The estimated number of instructions of a function that combines elements of a scan."""
 _ROWS_OF_A_WARP = 16
 """Rows that a warp of a warpgroup multiplies."""
 _WORD = 4
 """Bytes of a register."""
 _ADDED_ALONE = 64
-"""The cost of an addition to a float in memory of less than a word, which is a loop of
+"""The cost of an atomic addition of floats smaller than a word, which is a loop of
 compare-and-swap. Lanes whose elements share a word repeat it. Two neighbours take one addition."""
 _PER_LINE = 4
 """Instructions that a multiprocessor issues while it accesses a line in its first cache."""
@@ -67,9 +67,9 @@ class _AnchoredAccess:
         self.frequency, self.sectors, self.adds = frequency, sectors, adds
 
     def scatters(self, owned: int) -> bool:
-        """Whether lanes that own `owned` neighbours leave gaps in what an instruction accesses that
-        cost much: a narrow access touches more lines, and a write only parts of its sectors. What
-        a read of 16 bytes leaves out, the next one finds in the first cache."""
+        """Whether lanes that own `owned` neighbours leave expensive gaps in the addresses of an
+        instruction: a narrow access touches more lines, and a write only parts of its sectors. The
+        bytes in the gaps of a 16-byte read are in the L1 cache for the next read."""
         width = min(self.width, owned)
         return width < owned and (self.sectors or width * self.size < VECTOR_BYTES)
 
@@ -127,7 +127,7 @@ class AnchorLayouts:
         self._cached_layouts: dict[tuple[Vector, Vector, int, int], Layout] = {}
         self._wishes: dict[Op, tuple[Vector, Vector, int]] = {}
         self._results = frozenset[Op]()
-        """The stores and atomics of what dots compute that are narrower than other accesses."""
+        """The stores and atomics of results of dots that are narrower than other accesses."""
         self.updates = frozenset[Op]()
         """Accesses of addresses that others access, too, of functions with dots."""
         self._repeated = frozenset[Op]()
@@ -166,12 +166,12 @@ class AnchorLayouts:
             orders[order] = orders.get(order, 0) + width
             self._widths[shape, order] = max(self._widths.get((shape, order), 1), width)
         if self._multiplies:
+            self.updates = frozenset(self._updates())
+            self._repeated = self.updates.union(self._accesses_in_loops())
             self._results = self._results_of_dots()
         self._narrow_scattered()
         self._widen_scanned()
         if self._multiplies:
-            self.updates = frozenset(self._updates())
-            self._repeated = self.updates.union(self._accesses_in_loops())
             self._results = self._results_of_dots()
             self._multiplied = frozenset(self._shapes_of_results())
 
@@ -185,7 +185,7 @@ class AnchorLayouts:
                 yield from filter(is_access, block.ops)
 
     def _updates(self) -> Iterator[Op]:
-        """Accesses of one address: a load, and a store of its value plus what a dot computes."""
+        """Accesses of one address: a load, and a store of its value plus the result of a dot."""
         by_address: dict[Operand, list[Op]] = {}
         for op in accesses(self.function):
             by_address.setdefault(op.inputs[0], []).append(op)
@@ -208,7 +208,7 @@ class AnchorLayouts:
                 yield shape
 
     def _is_staged(self, value: Value) -> bool:
-        """Whether what is computed of `value`, element by element, is stored in shared memory."""
+        """Whether values computed from `value` element by element are stored in shared memory."""
         waiting, seen = [value], set[Value]()
         while waiting:
             source = waiting.pop()
@@ -313,15 +313,16 @@ class AnchorLayouts:
     def _is_result(self, op: Op) -> bool:
         """Whether `op` writes, or adds to memory, what is computed of dots, element by element, and
         of no loads, in elements of which an instruction accesses fewer than threads would own. If
-        it accesses a word or less, the dots may be those of a loop before it: all lanes then write
-        neighbours, whatever loads of the same shape need."""
+        it accesses a word or less, or a loop runs it, the dots may be those of a loop before it, or
+        of earlier iterations: all lanes then write neighbours, whatever loads of the same shape
+        need."""
         if not op.effects & Effects.WRITE:
             return False
         shape, order, width = self._wish(op)
         if width >= self._widths.get((shape, order), 1):
             return False
         narrow = width * _element_bytes(op.inputs[0].type) <= _WORD
-        passed = arguments(self.function) if narrow else {}
+        passed = arguments(self.function) if narrow or op in self._repeated else {}
         origin, waiting, seen = definitions(self.function), [op.inputs[1]], set[Operand]()
         multiplied = False
         while waiting:
@@ -398,14 +399,14 @@ class AnchorLayouts:
         return False
 
     def default_layout(self, tile: Tile) -> Layout:
-        """The layout of a tile of this shape that no op requests."""
+        """The layout of a tile of this shape for which no op requests one."""
         orders = self._orders.get(tile.shape)
         order = max(orders, key=lambda o: orders[o]) if orders else row_major(len(tile.shape))
         return self._layout(tile.shape, order)
 
     def layout_of_rows(self, tile: Tile) -> Layout:
-        """The layout of a tile of which threads own whole rows, if they have that many elements;
-        else the default one. Splitting the rows further then moves nothing."""
+        """A layout in which threads own whole rows, if they own enough elements; else the default
+        one. A further split of the rows then moves no element."""
         row = tile.shape[-1]
         if row & (row - 1) or prod(tile.shape) < row * _LANES * self.num_warps:
             return self.default_layout(tile)
@@ -463,10 +464,11 @@ class AnchorLayouts:
         within, reduced = self._scanned.get(shape), None
         if within is None and shape in self._multiplied:
             return rows_per_warp_layout(shape, order, width, self.num_warps)
-        if within is None and not self._multiplies and self._has_whole_lines(shape, order[0]):
-            within = next((a for a in axes if self._loads_vectors(shape[a])), None)
-            if len(axes) == 1 and not self._is_written(shape):
-                (reduced,) = axes
+        is_free = within is None and not self._multiplies
+        if is_free and len(axes) == 1 and self._has_whole_lines(shape, order[0]):
+            (axis,) = axes
+            within = axis if self._loads_vectors(shape[axis]) else None
+            reduced = None if self._is_written(shape) else axis
         return blocked_layout(
             shape, order, width, self.num_warps, within=within, least=least, reduced=reduced
         )
@@ -506,7 +508,7 @@ class AnchorLayouts:
 
 
 def _slices(function: Function) -> Iterator[Op]:
-    """The ops that read what blocks of a cluster have for each other."""
+    """The ops that read the shared memory of other blocks of the cluster."""
     scattered = any(op.mnemonic == _SCATTER for op in function.ops)
     reading = (_REMOTE, _STAGED) if scattered else (_REMOTE,)
     return (op for op in function.ops if op.mnemonic in reading)
@@ -553,7 +555,7 @@ def free_loads(anchors: AnchorLayouts) -> frozenset[Op]:
 
 
 def _is_strided(anchors: AnchorLayouts, op: Op) -> bool:
-    """Whether a load finds no neighbours that a thread could read at once."""
+    """Whether a load has no neighbours that a thread could read at once."""
     return op.mnemonic != _STAGED and anchors.width(op) == 1
 
 
@@ -563,8 +565,8 @@ def contiguous_dim(op: Op, contiguity: AccessWidths) -> int:
 
 
 def layout_of_powers(shape: Vector, num_warps: int) -> Layout:
-    """A layout in which lanes and warps move along one dimension each, by powers of two: it may
-    reach beyond the tile."""
+    """A layout in which lanes and warps move along one dimension each, by powers of two. It may be
+    larger than the tile."""
     covered = tuple(1 << (extent - 1).bit_length() for extent in shape)
     return blocked_layout(covered, row_major(len(shape)), 1, num_warps)
 
@@ -575,8 +577,8 @@ def row_major(rank: int) -> Vector:
 
 
 def neighbours_first(source: Layout, dim: int) -> Layout:
-    """`source` with the registers of neighbours along `dim` first, so that one access takes them;
-    the same layout where they are."""
+    """`source` with the registers of neighbours along `dim` first, so that one access can cover
+    them; the same layout if they are first already."""
     along: list[Vector] = []
     while (
         unit := tuple((1 << len(along)) * (d == dim) for d in range(source.rank))

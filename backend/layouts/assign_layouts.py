@@ -96,7 +96,7 @@ class _Assignment:
         new = {b.label: self._parameters(b) for b in blocks}
         return self.function.with_blocks({b.label: self._rewrite(b, new[b.label]) for b in blocks})
 
-    # Where values live --------------------------------------------------------------------
+    # Layouts of values ---------------------------------------------------------------------
 
     def _is_cheap(self, op: Op) -> bool:
         if is_layout_only(op):
@@ -158,7 +158,7 @@ class _Assignment:
             if may_read_in(source, cast(Any, op).axis, target):
                 self.layout_of.update(dict.fromkeys(results, target))
 
-    # What is asked for ----------------------------------------------------------------------
+    # Requested layouts ----------------------------------------------------------------------
 
     def _ask(self, op: Op, label: str) -> None:
         if _of_scalars(op):
@@ -176,7 +176,7 @@ class _Assignment:
                     )
 
     def _requested_layouts(self, results: list[Value]) -> list[Layout | None]:
-        """The layouts that any of an op's results is asked for in."""
+        """The layouts that are requested for any of an op's results."""
         return list({layout: None for r in results for layout in self.requested_layouts.get(r, {})})
 
     def _needs(self, op: Op, layout: Layout | None) -> list[tuple[Operand, Layout | None]]:
@@ -237,7 +237,7 @@ class _Assignment:
         return self.anchors.of_columns(op) or self.anchors.default_layout(operand.type)
 
     def _layout_of_stored_value(self, op: Op) -> Layout | None:
-        """The layout of the value that an op stores, where storing from it is as good."""
+        """The layout of the value that an op stores, if a store from this layout costs the same."""
         if op.results:
             return None
         for operand in op.inputs[1:2]:
@@ -299,7 +299,7 @@ class _Assignment:
             self._settle(old, value, layout, ops)
 
     def _with_inferred_results(self, new: Op, op: Op, layout: Layout | None) -> Op:
-        """`new`, which is `op` with new operands, with results of the types that these lead to."""
+        """`new`, which is `op` with new operands, with the result types that follow from these."""
         provided = _layout_from_operands(new, layout)
         if isinstance(new, Reshape) and provided is not None:
             new = attrs.evolve(new, to=with_layout(new.to, provided), results=())
@@ -310,7 +310,8 @@ class _Assignment:
         return new.with_fields(results=results)
 
     def _result(self, new: Value, old: Value, layout: Layout | None) -> Value:
-        """The new result, in `layout` where the op leaves that open; a scalar is the old one."""
+        """The new result, in `layout` if the op does not determine the layout; a scalar stays the
+        old result."""
         kind = new.type
         if not isinstance(kind, Tile):
             return Value(kind, old.name) if isinstance(kind, Buffer) else old
@@ -319,7 +320,8 @@ class _Assignment:
         return Value(kind, old.name)
 
     def _settle(self, old: Value, value: Value, layout: Layout | None, ops: list[Op]) -> None:
-        """Note `value` as `old`, converted where the op gave it another layout than planned."""
+        """Record `value` in place of `old`, with a conversion if the op has another layout than
+        planned."""
         if not _is_tile(value):
             self.layout_variants[old, None] = value
             return
@@ -429,10 +431,10 @@ def in_layout(op: Op, layout: Layout, operands: Mapping[Value, Operand]) -> Op:
     """`op` with new results in `layout`, its literals in that layout, and `operands[v]` in place of
     each operand `v` that is among them."""
 
-    def new_operand(operand: Operand) -> Operand:
+    def replace(operand: Operand) -> Operand:
         if isinstance(operand, Value):
             return operands.get(operand, operand)
         return attrs.evolve(operand, type=_laid_out(operand.type, layout))
 
-    changes = op.map_fields(new_operand, lambda kind: with_layout(kind, layout))
+    changes = op.map_fields(replace, lambda kind: with_layout(kind, layout))
     return op.with_fields(**changes, results=())

@@ -74,7 +74,7 @@ class ComponentLayouts:
         self.votes: dict[Value, list[LayoutPreference]] = {}
         self.reductions: dict[Value, list[tuple[Op, int]]] = {}
         self.takers: dict[Value, list[Op]] = {}
-        """Reshapes and the like that read a component."""
+        """Reshapes and similar ops that read a component."""
         self.further_reductions: dict[Value, list[tuple[Op, int]]] = {}
         """Reductions that read a component, and how often they run."""
         self.scans: dict[Value, list[Op]] = {}
@@ -152,10 +152,10 @@ class ComponentLayouts:
             source = trans.inputs[0]
         return source, path
 
-    # Votes ------------------------------------------------------------------------------------
+    # Preferences ------------------------------------------------------------------------------
 
     def _see(self, op: Op, weight: int) -> None:
-        """Join what `op` passes on, and note what it wants."""
+        """Join the values that `op` passes on to their component, and record its preferences."""
         loads = op.effects is Effects.READ or any(v in self.loaded for v in op.inputs)
         if weight > 1 and loads and op.results and op.results[0] in self.cheap:
             self.loaded[op.results[0]] = weight
@@ -216,8 +216,8 @@ class ComponentLayouts:
                 self._vote(cast(Value, operand), anchor, weight, stored)
 
     def _see_copied(self, op: Op, result: Value, weight: int) -> None:
-        """Vote for the layout in which threads copy a tile that they then read from shared memory:
-        they need not wait for each other."""
+        """Prefer the layout in which threads copy a tile that they then read from shared memory:
+        each thread then reads only its own copies, without a barrier."""
         if self.dots.dots or self.dots.values:
             return
         readers = uses(self.function)
@@ -253,7 +253,7 @@ class ComponentLayouts:
                 self._vote(cast(Value, operand), requested, weight)
 
     def _vote_for_source(self, operand: Operand, layout: Layout, weight: int) -> None:
-        """Vote for `layout` of an operand, or of what it is the transpose of."""
+        """Prefer `layout` for an operand, or for the value that it is the transpose of."""
         source, path = self._source(operand)
         if self._counts(source):
             for trans in path:
@@ -562,7 +562,7 @@ class ComponentLayouts:
         )
 
     def _is_decided(self, source: Operand, seen: Sequence[Value]) -> bool:
-        """Whether users do not alone decide the layout of a value."""
+        """Whether the layout of a value is not determined by its users alone."""
         if not self._counts(source):
             return source not in self.cheap
         value = cast(Value, source)
@@ -606,7 +606,7 @@ class ComponentLayouts:
         return assigned.reshape(shape_of(op.inputs[0].type), shape_of(op.results[0].type))
 
     def _laid_out_source(self, source: Operand) -> Layout | None:
-        """The layout of what a reduction or a reshape reads; None where it is being chosen."""
+        """The layout of the operand of a reduction or a reshape; None while it is being chosen."""
         assigned = self.anchors.default_layout(cast(Tile, source.type))
         if not self._counts(source):
             return assigned
@@ -617,5 +617,5 @@ class ComponentLayouts:
 
 
 def tile_type_of(type: Type) -> Type:
-    """A type, or of a buffer that of its tiles."""
+    """A type; for a buffer, the type of its tiles."""
     return type.tile if isinstance(type, Buffer) else type

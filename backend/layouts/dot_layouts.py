@@ -28,8 +28,8 @@ _LANES_M, _LANES_N = 8, 4
 
 
 KOrder: TypeAlias = Vector
-"""Where a dot has its elements along K: for each bit of the place, lowest first, the step along K.
-Bits beyond these are those of the element."""
+"""The order of a dot's elements along K: for each bit of the position in the fragments, lowest
+first, the step along K. Higher bits keep their step."""
 
 
 @attrs.frozen
@@ -121,8 +121,8 @@ def _spread(
     batch: int | None, extents: Vector, block: Vector, num_warps: int, costs: Vector,
     *, rows_first: bool,
 ) -> Vector:  # fmt: skip
-    """Warps along batch, M and N that need least: m / wm + n / wn is smallest, weighted by the
-    `costs` of rows and columns."""
+    """The warps along batch, M and N that read the least: they minimize m / wm + n / wn, weighted
+    by the `costs` of rows and columns."""
     along = 1
     while batch and along * 2 <= num_warps and batch % (along * 2) == 0 and not num_warps % 2:
         along *= 2
@@ -183,8 +183,8 @@ def _neighbours_first(
 
 
 def _by_fma(shape: _DotShape, cut: Nesting) -> DotLayouts:
-    """Neighbouring lanes differ in their column and read the same elements of A. Lanes that differ
-    in their row read the same elements of B."""
+    """The layouts of a dot by multiply-adds. Neighbouring lanes have different columns and read the
+    same elements of A. Lanes with different rows read the same elements of B."""
     (tall, wide), (rows, columns) = cut.nano, cut.lanes
     nano = (*_bits(wide, 1, 1), *_bits(tall, 1, 0))
     along_columns, along_rows = _bits(columns, wide, 1), _bits(rows, tall, 0)
@@ -200,8 +200,8 @@ def _bits(count: int, step: int, dim: int) -> tuple[Vector, ...]:
 
 
 def operand_layouts(c: Layout, k: int) -> tuple[Layout, Layout]:
-    """The layouts of A and B in which threads own what their elements of C, in layout `c`, need at
-    `k` steps of K: each element once, in registers, up to 4 neighbours along K first."""
+    """The layouts of A and B in which threads own the elements for their elements of C, in layout
+    `c`, at `k` steps of K: each element once, in registers, up to 4 neighbours along K first."""
     row, column = c.rank - 2, c.rank - 1
     a = c.slice(column).expand_dims(column)
     b = c.slice(row).expand_dims(row)
@@ -405,7 +405,7 @@ def _loads(
 def _claim_loads(
     source: list[tuple[Value, bool]], layout: Layout, values: dict[Value, Layout]
 ) -> None:
-    """Let an operand from shared memory be loaded in the layout that the dot requires."""
+    """Load an operand from shared memory in the layout that the dot requires."""
     for value, turned in source:
         values.setdefault(value, layout.transpose((1, 0)) if turned else layout)
 

@@ -1,5 +1,4 @@
-"""Arguments as the words that a kernel is passed, and as what a launcher in machine code is to
-recognise."""
+"""Arguments as words for a kernel, and as conditions for a launcher in machine code."""
 
 from __future__ import annotations
 
@@ -41,8 +40,8 @@ _LOOSE = frozenset({"i8", "i1", "f8e4m3", "f8e5m2", "f8e8m0", "f4e2m1", "i4", "b
 
 @attrs.frozen(eq=False)
 class PackedArgument:
-    """The words of an argument, of 64 bits each; the array it is, if any; `like`, which recognises
-    others that are passed likewise (None: nothing does)."""
+    """The words of an argument, of 64 bits each; its array, if it is one; and `like`, the condition
+    for arguments that are passed in the same way (None: there is none)."""
 
     words: tuple[int, ...]
     like: Arg | None = None
@@ -146,7 +145,7 @@ def with_span(like: Arg, value: Any, offset: int) -> Arg:
 
 
 def _integers(kind: type, offset: int, count: int) -> Arg:
-    """A sequence of this number of integers."""
+    """The condition for a sequence of this number of integers."""
     parts = (Part(PartAccess.ITEM, i, Arg(ArgKind.INTEGER, offset + i)) for i in range(count))
     return Arg(ArgKind.WHOLE, low=count, type=kind, parts=tuple(parts))
 
@@ -184,7 +183,7 @@ def _fits(divisor: int, flags: int, value: int) -> bool:
 
 
 def _check_array(argument: KernelParameter, view: Array, policy: SpecializationPolicy) -> Array:
-    """`view`, if the kernel can take it."""
+    """`view`, if it fits the parameter. Raises LaunchError otherwise."""
     element = re.sub(r"( addrspace\(\d+\))?\*$", "", argument.type)
     if element.startswith("tensor_desc"):
         element = element.removeprefix("tensor_desc<").split("<")[0]

@@ -1,4 +1,4 @@
-"""Compiling once: in this process, among processes, and between runs.
+"""The cache of compiled kernels, in this process and on disk.
 
     cache = Cache.usual()
     compiled = cache.compile(module, "sm_90a", {"num_warps": 8})
@@ -149,8 +149,8 @@ class Cache:
             return compiled
 
     def _write(self, key: str, compiled: CompiledKernel) -> None:
-        """Assemble, and store; without an assembler the driver takes the PTX, and nothing is
-        stored."""
+        """Assemble and store. Without an assembler nothing is stored, and the driver gets the
+        PTX."""
         try:
             compiled.cubin  # noqa: B018 - generated here, where other threads wait for it
         except CompileError as error:
@@ -167,7 +167,7 @@ class Cache:
 
 @attrs.define(eq=False)
 class _KeyLock:
-    """One thread of this process at a time for each key."""
+    """A lock per key for the threads of this process."""
 
     busy: dict[str, list[Any]]
     lock: threading.Lock
@@ -189,8 +189,8 @@ class _KeyLock:
 
 
 def _under_limits(options: Options | Mapping[str, Any] | None) -> Options:
-    """The options with the limits in force here. They decide whether there is a kernel, so they are
-    a part of the key, and hold in the thread or process that compiles."""
+    """The options with the current limits. These decide whether a kernel compiles, so they are a
+    part of the key, and apply in the thread or process that compiles."""
     chosen, in_force = Options.of(options), overrides()
     if not in_force:
         return chosen
@@ -254,7 +254,7 @@ def _threads() -> Executor:
 
 
 def _reset_after_fork() -> None:
-    """A child of `fork` has none of the threads, and its locks may be locked for ever."""
+    """Reset the locks in a child of `fork`: the threads that own them do not exist there."""
     _at.cache_clear()
     _threads.cache_clear()
 

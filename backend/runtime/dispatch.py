@@ -35,8 +35,8 @@ STREAM = "stream"
 """The keyword of a call for the handle of a CUDA stream, or an object that has one."""
 
 _FIRST = 2
-"""Calls without machine code: it takes a while to make, and a program that launches a kernel once
-does without."""
+"""The calls before machine code is generated: it takes time, and a program that launches a kernel
+once does not need it."""
 
 
 @attrs.frozen
@@ -70,7 +70,7 @@ class LaunchDevice(Protocol):
         ...
 
     def owner(self, address: int) -> int | None:
-        """The number of the GPU that can reach `address`; None where it is no memory of one."""
+        """The number of the GPU that can access `address`; None if it is not GPU memory."""
         ...
 
     def current(self) -> int:
@@ -114,14 +114,14 @@ Resolve = Callable[[Any, tuple[Any, ...], dict[str, Any]], BoundCall | Done]
 """Returns the launch of a call (grid, arguments, keywords)."""
 
 _MOST = 1024
-"""Kinds of calls of a kernel that machine code knows: memory stays bounded where constants differ
-from call to call."""
+"""The most entries of a kernel in machine code: they bound the memory if constants differ from call
+to call."""
 
 
 class Dispatcher:
-    """Calls of one kernel. `call(grid, *arguments, stream=..., **named)` is the fastest way there
-    is, and may be another function after every call. `positional` are the names of what comes
-    without a keyword."""
+    """Calls of one kernel. `call(grid, *arguments, stream=..., **named)` is the fastest function at
+    present; every call may replace it. `positional` are the names of arguments without a
+    keyword."""
 
     def __init__(self, machine: LaunchDevice, resolve: Resolve, positional: Sequence[str]) -> None:
         self.machine, self.resolve, self.positional = machine, resolve, tuple(positional)
@@ -132,12 +132,13 @@ class Dispatcher:
         self._calls = 0
 
     def _first(self, *arguments: Any, **keywords: Any) -> Any:
-        """A call without machine code, or by a caller that took `call` before there was any."""
+        """A call before there is machine code, or by a caller that has kept the first value of
+        `call`."""
         launcher = self._launcher
         return (self._slow if launcher is None else launcher.function)(*arguments, **keywords)
 
     def _slow(self, grid: Any, *arguments: Any, **keywords: Any) -> Any:
-        """A call in Python, remembered for others."""
+        """A call in Python; its launch is recorded for later calls."""
         kernel_keywords = {name: value for name, value in keywords.items() if name != STREAM}
         resolved = self.resolve(grid, arguments, kernel_keywords)
         if isinstance(resolved, Done):
@@ -178,7 +179,7 @@ class Dispatcher:
 
 
 class _Call:
-    """One call: its arguments as words, where it runs and on which stream."""
+    """One call: its arguments as words, its GPU and its stream."""
 
     def __init__(self, machine: LaunchDevice, bound: BoundCall, stream: Any) -> None:
         self.machine, self.bound = machine, bound
@@ -252,7 +253,8 @@ class _Call:
         return len(self.words) + 3 + 2 * parameter
 
     def program(self, launched: RepeatableLaunch) -> ProgramCode | None:
-        """The launch program as machine code reads it; None for what that cannot do."""
+        """The launch program in the form that machine code reads; None if machine code cannot
+        execute it."""
         if self._position(len(self.passed)) > MAX_WORDS:
             return None
         words = (word for p in self.bound.plan.parameters for word in p.words)
@@ -320,8 +322,8 @@ def _compound_argument(
 
 
 def constant(value: Any, name: str | None) -> Arg | None:
-    """An argument that was compiled in: an equal number or string, equal items, otherwise the same
-    object; None for what machine code cannot compare."""
+    """The condition on a compile-time argument: an equal number or string, equal items, otherwise
+    the same object; None if machine code cannot compare it."""
     if name == STREAM:
         return Arg(ArgKind.STREAM)
     kind = type(value)

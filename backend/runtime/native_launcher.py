@@ -1,4 +1,4 @@
-"""Functions for Python that launch kernels, made of machine code (`launcher/`).
+"""Python functions in machine code (`launcher/`) that launch kernels.
 
 launcher = Launcher(slow, launch, encode)    slow(grid, *arguments, **named): where nothing fits
 launcher.add(entry)                          lists of arguments that fit, and what they launch
@@ -27,7 +27,7 @@ from tileir.backend.runtime.launcher.dispatch import MAX_WORDS, WHOLE
 from tileir.backend.runtime.launcher.program import PROGRAM
 
 _MOST = 128
-"""Entries that are looked through; of others the slow way knows."""
+"""The number of entries that a call compares; the slow path handles all others."""
 
 _FASTCALL_KEYWORDS = 0x80 | 0x02
 """METH_FASTCALL | METH_KEYWORDS (Python's C API, "Common Object Structures")."""
@@ -72,7 +72,7 @@ class PartAccess(IntEnum):
 
 @attrs.frozen(eq=False)
 class Part:
-    """A part of an argument and what it has to be."""
+    """A part of an argument, and the condition on it."""
 
     access: PartAccess
     member: Any
@@ -154,8 +154,8 @@ class NativeLauncher:
         self.function: Callable[..., Any] = new(_method(), ctypes.addressof(self._state), self)
 
     def add(self, entry: Entry) -> Any:
-        """Look for `entry` first from now on; what `first` takes, None where it has too many
-        values."""
+        """Add `entry` before all others. Returns the argument for `first`; None if the entry has
+        too many values."""
         if len(entry.template) > MAX_WORDS:
             return None
         entry_struct, references = _entry(entry)
@@ -164,7 +164,7 @@ class NativeLauncher:
         return entry_struct
 
     def first(self, entry: Any) -> None:
-        """Look for what was added first from now on, if it is not already."""
+        """Move `entry`, which `add` returned, before all others."""
         older = [each for each in self._entries if each is not entry]
         self._entries = [entry, *older[: _MOST - 1]]
         following = [*map(ctypes.addressof, self._entries[1:]), None]
@@ -174,7 +174,7 @@ class NativeLauncher:
 
 
 def _entry(entry: Entry) -> tuple[structures.EntryStruct, list[Any]]:
-    """The structure, and what it points to."""
+    """The structure, and the objects that it points to."""
     names = tuple(map(sys.intern, entry.names))
     references: list[Any] = []
     args = (structures.ArgStruct * max(1, len(entry.args)))(
@@ -194,7 +194,7 @@ def _entry(entry: Entry) -> tuple[structures.EntryStruct, list[Any]]:
 
 
 def _arg(arg: Arg, references: list[Any]) -> structures.ArgStruct:
-    """The structure; what it points to is added to `references`."""
+    """The structure; the objects that it points to are added to `references`."""
 
     def of(value: Any) -> int | None:
         return None if value is None else id(value)
@@ -239,8 +239,8 @@ _OBJECTS: dict[str, Any] = {
 
 @cache
 def _method() -> int:
-    """The address of what Python knows functions of the machine code by; they read it when they
-    go, at the end of the process too, so that it stays."""
+    """The address of the method definition of the machine code's functions. Functions read it when
+    they are freed, also at the end of the process, so it is never freed."""
     method = _Method(b"launch", _code()[0], _FASTCALL_KEYWORDS, None)
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(method))
     return ctypes.addressof(method)
@@ -248,8 +248,8 @@ def _method() -> int:
 
 @cache
 def _code() -> tuple[int, Any]:
-    """The address of the function for Python, and what owns it. Its calls of Python take the time,
-    so that optimised code is no quicker. Raises `CompileError` (TIR0704) without llvmlite."""
+    """The address of the Python function, and its owner. Most of its time is in calls of Python, so
+    it is compiled without optimisation. Raises `CompileError` (TIR0704) without llvmlite."""
     return _generate(_text(), "dispatch", 0)
 
 

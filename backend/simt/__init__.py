@@ -1,1 +1,1 @@
-"""The machine of threads: lowering rules executed in numpy, every thread of a block at once."""
+"""The SIMT simulator: lowering rules executed in numpy, every thread of a block at once."""

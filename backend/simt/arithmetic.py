@@ -1,5 +1,5 @@
-"""Arithmetic of the machine of threads, in numpy: what LLVM's instructions and intrinsics, and the
-PTX instructions that rules use, compute."""
+"""Arithmetic of the SIMT simulator, in numpy: LLVM's instructions and intrinsics, and the PTX
+instructions that rules use."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def _divide_toward_zero(a: Array, b: Array) -> Array:
 
 
 def _wide(function: Callable[..., Array]) -> Callable[..., Array]:
-    """Float arithmetic of narrow types through one that loses nothing before rounding."""
+    """Float arithmetic of narrow types in a wider type, which is exact before the rounding."""
 
     def apply(*operands: Array) -> Array:
         kind = operands[0].dtype
@@ -150,7 +150,8 @@ def _from_e4m3(pair: Array) -> Array:
 
 
 def _permute(a: Array, b: Array, order: Array) -> Array:
-    """The bytes of two words that the digits of `order` name, without their signs."""
+    """The bytes of two words that the digits of `order` select (`prmt`, without sign
+    replication)."""
     words = np.stack([np.ascontiguousarray(x).view(np.uint8).reshape(-1, 4) for x in (a, b)], 1)
     digits = np.stack([order >> 4 * i & 7 for i in range(4)], -1)
     return np.take_along_axis(words.reshape(-1, 8), digits, 1).view(np.int32)[:, 0]
@@ -245,6 +246,9 @@ class ArithmeticOps:
     def pack(self, element: Element, values: Sequence[Any]) -> Any:
         raw = np.stack([x.array.astype(self.dtype(element)) for x in values], axis=-1)
         return self.as_handle(raw.view(np.int32)[..., 0], I32)
+
+    def in_one_word(self, element: Element, values: Sequence[Any]) -> bool:
+        return True
 
     def unpack(self, element: Element, word: Any) -> list[Any]:
         raw = np.ascontiguousarray(word.array)[..., None].view(self.dtype(element))

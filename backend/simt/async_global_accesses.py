@@ -91,8 +91,8 @@ class CopyTarget:
 
 @attrs.define(eq=False)
 class GlobalView:
-    """Global memory as a role sees it: its `view` of the bytes, whose agents are those of shared
-    memory, and the `shadows` of what its threads did to buffers."""
+    """Global memory from the view of a role: its `view` of the bytes, whose agents are those of
+    shared memory, and the `shadows` of its threads' accesses to buffers."""
 
     traffic: AsyncGlobalAccesses
     view: AgentClock
@@ -140,7 +140,7 @@ class GlobalView:
         self.view.publish(self.traffic.released)
 
     def _check_add(self, at: Array) -> None:
-        """Raise RaceError where a byte is added to whose plain accesses may not come before."""
+        """Raise RaceError if an addition to a byte is not ordered after its plain accesses."""
         plain = at[~self.traffic.added[at]]
         self.traffic.check_write(self.view, plain)
 
@@ -170,7 +170,8 @@ class GlobalView:
         return CopyTarget(parts, at, add)
 
     def end_copy(self, landing: CopyTarget, thread: int) -> None:
-        """`thread` has waited for a copy to be complete: it comes after what the copy wrote."""
+        """`thread` has waited for the completion of a copy: it is ordered after the writes of the
+        copy."""
         at = landing.at
         np.subtract.at(self.traffic.flying, at, 1)
         self.traffic.wrote(self.view.agent, self.view.clock, at, threads=False)
@@ -187,6 +188,6 @@ class GlobalView:
         return at
 
     def end_reading(self, at: Array, agent: int, clock: int) -> None:
-        """It has read, for `agent`, whose clock is what those know that wait for it."""
+        """The copy of `agent` has read its bytes; threads that wait for it acquire its `clock`."""
         np.subtract.at(self.traffic.reading, at, 1)
         self.traffic.has_read(agent, clock, at)

@@ -1,8 +1,7 @@
 """The asynchronous units of sm_90 in the SIMT simulator.
 
-wgmma reads shared memory at some moment before its wait, and produces its accumulators then; copies
-land at some moment before their wait. An access to the bytes in between is an error.
-"""
+`wgmma` reads shared memory and computes its accumulators at some point before its wait; copies
+complete at some point before their wait. An access to the bytes in between is an error."""
 
 from __future__ import annotations
 
@@ -54,7 +53,7 @@ class SimtAsyncUnits:
         return self.as_handle(np.arange(self.threads) // 128, I32)
 
     def named_barrier_sync(self) -> None:
-        """Warpgroups run side by side here."""
+        """Nothing to do: the simulator executes all warpgroups together."""
         if not self.active.all():
             raise AssertionError("a ping-pong barrier that not every thread reaches")
 
@@ -76,7 +75,8 @@ class SimtAsyncUnits:
         ]
 
     def _doing(self, chosen: Any) -> bool:
-        """Whether one thread does what it is asked for: exactly one must."""
+        """Whether the elected thread executes the op. Raises an error unless exactly one thread
+        does."""
         active = self.active if chosen is None else self.active & chosen.array
         count = int(np.count_nonzero(active))
         if count > 1:
@@ -84,7 +84,7 @@ class SimtAsyncUnits:
         return count == 1
 
     def _leaders(self, chosen: Any) -> list[int]:
-        """The threads that do what one of all, or one of each warpgroup, is asked for."""
+        """The elected threads: one of all, or one of each warpgroup."""
         active = self.active if chosen is None else self.active & chosen.array
         leaders = [int(thread) for thread in np.flatnonzero(active)]
         if len({thread // 128 for thread in leaders}) < len(leaders):
@@ -94,7 +94,7 @@ class SimtAsyncUnits:
         return leaders
 
     def _of(self, handle: Any, thread: int) -> int:
-        """A number as a thread has it."""
+        """The value of a number in a thread."""
         return int(handle.array[thread])
 
     def _uniform(self, handle: Any) -> int:
@@ -190,7 +190,7 @@ class SimtAsyncUnits:
     def _fly(
         self, memory: Any, at: Array, barrier: MBarrier, read: Callable[[MBarrier], Array]
     ) -> None:
-        """A copy begins to write bytes of a block, whose barrier counts them."""
+        """Start a copy that writes bytes of a block, whose barrier counts them."""
         memory.check_still(at)
         memory.expect(at, True)
         memory.shared[at] = 0xCD

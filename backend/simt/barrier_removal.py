@@ -1,4 +1,4 @@
-"""Machines of threads that do more than run: count, or leave a barrier out."""
+"""Variants of the SIMT simulator that count accesses, or leave out a barrier."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Make: TypeAlias = Callable[[int, Sequence[int], Sequence[int], SimtMemory], Simt
 
 
 class _CountedThread(Counted, SimtThread):
-    """Threads that count what they do."""
+    """Threads whose accesses and instructions are counted."""
 
 
 def counting(counts: Counts) -> Make:

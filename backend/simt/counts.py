@@ -80,7 +80,8 @@ class Counts:
 
 
 class Counted:
-    """The machine of threads, counting; put before it among the bases of a class."""
+    """A mixin that counts accesses and instructions; it precedes the simulator among the bases of a
+    class."""
 
     counts: Counts
     op: Op | None

@@ -1,5 +1,5 @@
-"""Asynchronous copies of the machine of threads: what is copied lands when its group is waited
-for, and its destination must not be read before."""
+"""`cp.async` copies in the SIMT simulator: a copy completes at the wait for its group, and its
+destination must not be read before."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class _BytesInFlight:
 
 
 class Copies:
-    """`copy_async`, `commit_copies` and `wait_copies`; mixed into the machine of threads."""
+    """`copy_async`, `commit_copies` and `wait_copies`; mixed into the SIMT simulator."""
 
     threads: int
     active: Array

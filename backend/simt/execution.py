@@ -1,4 +1,4 @@
-"""A kernel walked by the machine of threads, op by op, as control flow goes."""
+"""The execution of a kernel by the SIMT simulator, op by op along the control flow."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from tileir.values import encode
 
 
 class _PartedError(AssertionError):
-    """A branch on which threads differ, by what they take for its condition: functions of scalars
-    may have one, kernels may not."""
+    """A branch with a divergent condition, which is allowed in functions of scalars but not in
+    kernels."""
 
     def __init__(self, selected: Any) -> None:
         super().__init__("a branch on which threads differ")
@@ -29,7 +29,7 @@ class _PartedError(AssertionError):
 
 
 class Execution(Lowering):
-    """A lowering whose blocks are walked as control flow goes."""
+    """A lowering that executes blocks along the control flow."""
 
     last: Any = None
     waiting: WaitingError | None = None
@@ -79,7 +79,8 @@ class Execution(Lowering):
         return block, self.values | dict(zip(block.parameters, incoming, strict=True))
 
     def steps(self, block: Block | None = None) -> Iterator[WaitingError | None]:
-        """Run op by op, from `block` or the beginning; what an op waits for comes before it."""
+        """Run op by op, from `block` or the beginning. Yields the reason whenever an op has to
+        wait."""
         block, thread = block or self.function.entry, cast(Any, self.thread)
         while True:
             for op in block.ops[:-1]:

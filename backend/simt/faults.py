@@ -9,8 +9,8 @@ from tileir.errors import Diagnostic, Location
 
 
 class FaultError(AssertionError):
-    """Something that no program may do, by the op at `location`. Other assertions that fail in
-    this folder are defects of the lowering."""
+    """An error of the program in the op at `location`. All other failed assertions of this folder
+    are defects of the lowering."""
 
     code: ClassVar[str]
 

@@ -300,7 +300,7 @@ def run(
     module: Module, kernel: str, grid: Sequence[int], arguments: Sequence[Any], target: Target,
     plan: SharedMemoryPlan, num_warps: int, output: list[str] | None = None, make: Any = SimtThread,
     only: Sequence[int] | None = None, seed: int = 0, allow_races: bool = False,
-    time_limit: float | None = None,
+    time_limit: float | None = None, around: Sequence[Any] = (),
 ) -> dict[str, int]:  # fmt: skip
     """Execute `kernel` of a module at stage `barriers` for every block of `grid`, or for the block
     `only`; arrays in `arguments` are read and written in place. Blocks run one after the other,
@@ -308,19 +308,22 @@ def run(
     appended to `output`, a line per text. `make` creates the threads of a block
     (`tileir.backend.simt.barrier_removal`); `seed` determines the order of roles, copies and
     blocks. With `allow_races`, unordered accesses by two instances are not reported. `time_limit`
-    is in seconds. Raises RaceError, LaunchError (TIR0725 past the time limit) and, for a defect of
+    is in seconds. Pointers to `arguments` may reach the arrays `around` that they are parts of.
+    Raises RaceError, LaunchError (TIR0725 past the time limit) and, for a defect of
     the lowering, AssertionError."""
     function = module.functions[kernel]
     extents = (*grid, 1, 1)[:3]
     memory = SimtMemory(plan.size)
     memory.set_time_limit(time_limit)
     memory.globals = {g.name: memory.place(_contents(g)) for g in module.globals.values()}
-    spans = ArraySpan.each(arguments)
+    spans = ArraySpan.each([*arguments, *around])
     names = {id(a): p.name or "" for a, p in zip(arguments, function.parameters, strict=False)}
     handles = [
         memory.map_span(spans[id(a)], names.get(id(a), "")) if id(a) in spans else a
         for a in arguments
     ]
+    for memory_around in around:
+        memory.map_span(spans[id(memory_around)])
     launch = _SimtLaunch(module, function, extents, handles, memory, target, plan, num_warps, make)
     x, y, z = extents
     every = ((k, j, i) for k in range(z) for j in range(y) for i in range(x))

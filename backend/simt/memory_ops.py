@@ -1,4 +1,4 @@
-"""Accesses of memory by the machine of threads: global, atomic, shared."""
+"""Memory accesses of the SIMT simulator: global, atomic, shared."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ _VOLATILE = AtomicOrder("relaxed", "sys")
 
 
 class MemoryOps:
-    """Loads, stores, atomics and fences; mixed into the machine of threads. A handle has its
-    numbers, one per thread, as `array`."""
+    """Loads, stores, atomics and fences; mixed into the SIMT simulator. A handle has its numbers,
+    one per thread, as `array`."""
 
     threads: int
     active: Array

@@ -15,7 +15,7 @@ Array: TypeAlias = np.ndarray[Any, Any]
 
 
 class Matrices:
-    """`load_matrix`, `store_matrix`, `mma` and `round_tf32`; mixed into the machine of threads."""
+    """`load_matrix`, `store_matrix`, `mma` and `round_tf32`; mixed into the SIMT simulator."""
 
     threads: int
     active: Array

@@ -23,7 +23,7 @@ class PrivateArray:
 
 
 class PrivateMemoryOps:
-    """Private memory; mixed into the machine of threads."""
+    """Private memory; mixed into the SIMT simulator."""
 
     threads: int
     active: Array

@@ -1,5 +1,5 @@
-"""Roles in the machine of threads: each a set of threads of its own, walked by a lowering of its
-own, with the memory that all share."""
+"""Roles in the SIMT simulator: each role has its own threads and its own lowering; all share the
+memory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tensors in global memory as tensor maps describe them, for the machine of threads."""
+"""Tensors in global memory as tensor maps describe them, for the SIMT simulator."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Loads ahead of the loops that need them."""
+"""Software pipelining of loads through shared memory."""

@@ -26,7 +26,7 @@ from tileir.values import Value
 
 def reset_in_branches(function: Function, loop: Loop) -> Function:
     """`function` where accumulators of dots in `loop` that a select resets, under the condition of
-    a branch just before or after, are reset in the branch: the other way has nothing to do."""
+    a branch just before or after, are reset in the branch; the other branch is then empty."""
     if not any(_chooses(function, op) for label in loop.order for op in function.blocks[label].ops):
         return function
     function = simplify_cfg(function)  # a way with nothing to do leads straight to the join
@@ -40,7 +40,8 @@ def reset_in_branches(function: Function, loop: Loop) -> Function:
 
 
 def _chooses(function: Function, op: Op) -> bool:
-    """Whether `op` chooses all of the result of a dot or something else, under one condition."""
+    """Whether `op` selects between the result of a dot and another value, under one scalar
+    condition."""
     if not isinstance(op, Select):
         return False
     origin = definitions(function)

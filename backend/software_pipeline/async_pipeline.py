@@ -197,9 +197,9 @@ def pipeline_function(
     function: Function, num_stages: int, shared: int, prefetch_operands: bool, warps: int = 0,
     *, num_warps: int = 0, machine: Target | None = None,
 ) -> PassResult:  # fmt: skip
-    """Pipeline the loops of one function; `warps` is their number where warpgroups may compute the
-    dots, else 0. `num_warps` is the number of warps, 0 where it is not known, and `machine` what
-    they run on, if that is known."""
+    """Pipeline the loops of one function. `warps` is the number of warps if warpgroups may compute
+    the dots, else 0. `num_warps` is the number of warps, 0 if unknown, and `machine` the target, if
+    known."""
     remarks: list[Diagnostic] = []
     count = 0
     if warps and any(op.divides for op in function.ops):

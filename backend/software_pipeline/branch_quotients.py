@@ -1,4 +1,4 @@
-"""Quotients that only a select takes are computed in a branch, where the select takes them."""
+"""Quotients that only a select uses are computed in a branch, under the condition of the select."""
 
 from __future__ import annotations
 
@@ -57,8 +57,8 @@ def _condition(function: Function, select: Select) -> Value | None:
 
 
 def _part(function: Function, label: str, condition: Value) -> _Part | None:
-    """The part of block `label` to execute under `condition`; None where it divides nothing, or
-    needs what the block computes later."""
+    """The part of block `label` to execute under `condition`; None if it has no division, or needs
+    values that the block computes later."""
     ops, readers = function.blocks[label].ops, uses(function)
     divided = set[Operand]()
     for op in ops[:-1]:

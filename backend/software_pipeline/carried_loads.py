@@ -1,9 +1,7 @@
-"""Loads for the next iteration of a loop: they start before what the iteration computes.
-
-A program that loads ahead by itself passes what it loads to the next iteration. Where it does so
-after the operands of a dot were computed, the time until the next iteration is shorter than memory
-takes.
-"""
+"""Loads for the next iteration of a loop are moved before the computation of the iteration. A
+program that prefetches by itself passes loaded values to the next iteration. If it loads after it
+has computed the operands of a dot, the rest of the iteration is shorter than the latency of
+memory."""
 
 from __future__ import annotations
 

@@ -272,10 +272,10 @@ class PipelineExpander(LoopPipeliner):
             blocks[label] = attrs.evolve(block, ops=(AsyncWait(pending=0), *block.ops))
         return dce(function.with_blocks(blocks))
 
-    # What an iteration does -----------------------------------------------------------------
+    # Ops of an iteration --------------------------------------------------------------------
 
     def on_entry(self, ops: list[Op]) -> list[Operand]:
-        """Emit ops after the copies of the first stages were issued; arguments for `parameters`."""
+        """Emit ops after the copies of the first stages; returns the arguments for `parameters`."""
         stage = constant(I32, 0)
         for value, buffer in self.fixed.items():
             ops.append(LocalStore(value, buffer.results[0], stage, location=buffer.location))
@@ -302,7 +302,7 @@ class PipelineExpander(LoopPipeliner):
         return self.issue_copies(write, ops if at_once else self.deferred_copies)
 
     def place(self, op: Op, ops: list[Op]) -> None:
-        """Emit an op that neither loads ahead nor multiplies."""
+        """Emit an op that is neither a staged load nor a dot."""
         ops.append(op)
 
     def wait_for_stages(self, ops: list[Op]) -> None:
@@ -432,7 +432,7 @@ class PipelineExpander(LoopPipeliner):
     def add_step(
         self, dot: Dot, operands: list[Operand], total: Operand, *, last: bool, ops: list[Op]
     ) -> Operand:
-        """Emit one step of the dot; its accumulator."""
+        """Emit one step of the dot; returns its accumulator."""
         step = dot.evolve(a=operands[0], b=operands[1], c=total, results=())
         step = attrs.evolve(step, results=dot.results if last else ())
         ops.append(step)

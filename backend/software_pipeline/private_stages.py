@@ -47,7 +47,7 @@ def _layout(operand: Operand) -> Layout:
 
 
 def _is_private(layouts: set[Layout]) -> bool:
-    """Whether `layouts` are one, in which no two threads own an element."""
+    """Whether `layouts` has a single layout without replication."""
     (layout, *others) = layouts
     if others or layout.digits("lane") or layout.digits("warp"):
         return False

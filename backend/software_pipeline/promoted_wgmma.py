@@ -18,9 +18,9 @@ def accumulates_once(dot: Dot) -> bool:
 
 
 def wgmma_and_wait(dot: Dot, wgmma: Wgmma, meanwhile: Sequence[Op] = ()) -> list[Op]:
-    """`wgmma`, which computes `dot`, and the wait for it, with `meanwhile` between the two. Where
-    `wgmma` may accumulate only some steps of K, one for each part of K, to each of which the sum of
-    the others is added."""
+    """`wgmma`, which computes `dot`, and the wait for it, with `meanwhile` between the two. If
+    `wgmma` may accumulate only some steps of K, there is one `wgmma` for each part of K, and their
+    results are added."""
     place, parts = dot.location, parts_along_k(dot)
     if len(parts) == 1:
         return [wgmma, *meanwhile, WgmmaWait(wgmma.result, results=dot.results, location=place)]

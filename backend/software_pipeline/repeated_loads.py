@@ -86,7 +86,7 @@ def _with_one_of_each(op: Load, widths: AccessWidths, emitter: _StridedSlices) -
 
 
 _LEAST = 2
-"""Equal neighbours of which one is loaded alone."""
+"""The fewest equal neighbours of which only one is loaded."""
 
 
 def _common_power(a: int, b: int) -> int:
@@ -213,9 +213,9 @@ def _fewer(kind: Any, dim: int, every: int) -> Tile:
 
 
 def may_repeat(function: Function, pointer: Operand) -> bool:
-    """Whether elements are at quotients of indices by a size that is not known: each word of
-    packed weights is then loaded for every weight in it. Threads that load the same word take it
-    from the first cache; copies would fill shared memory with as many of it."""
+    """Whether elements have addresses at quotients of indices by an unknown size, as when each word
+    of packed weights is loaded for every weight in it. Threads that load the same word read it from
+    the L1 cache; asynchronous copies would repeat it in shared memory."""
     origin, passed = definitions(function), arguments(function)
     waiting, seen = [pointer], set[Operand]()
     while waiting:
@@ -234,8 +234,8 @@ def may_repeat(function: Function, pointer: Operand) -> bool:
 
 
 def is_looked_up(function: Function, pointer: Operand) -> bool:
-    """Whether each element has an address of its own that was loaded, as in a table: the words of
-    weights are copied ahead, what is looked up by their bits is in the first cache."""
+    """Whether each element has an address that depends on a loaded value, as in a table lookup: the
+    words of weights are copied ahead, and the table is in the L1 cache."""
     origin, waiting, seen = definitions(function), [pointer], set[Operand]()
     while waiting:
         value = waiting.pop()

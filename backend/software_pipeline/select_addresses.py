@@ -120,7 +120,7 @@ class _Join:
         return selected
 
     def _value(self, operand: Operand, *, is_root: bool = False) -> Operand | None:
-        """`operand`, of a block on the way to this one, where this one begins."""
+        """The value of `operand`, of an earlier block, at the start of this block."""
         if not isinstance(operand, Value):
             return operand
         block = self._place[operand]
@@ -216,7 +216,7 @@ class _Join:
         return reduce(lambda inner, outer: self._and(outer, inner), runs) if runs else None
 
     def _and(self, first: Operand, second: Operand) -> Operand:
-        """Whether both hold; `second` may be undefined where `first` is false."""
+        """Whether both are true; `second` may be undefined where `first` is false."""
         return self._select(first, second, constant(second.type, False))
 
     def _not(self, condition: Operand) -> Operand:
@@ -228,7 +228,7 @@ class _Join:
 
 
 def _is_cheap(op: Op) -> bool:
-    """Whether `op` computes or loads integers or pointers, and can do nothing under a condition."""
+    """Whether `op` computes or loads integers or pointers, and can be made conditional."""
     if op.predicate is not None and not isinstance(op, Hint):
         return False
     plain = isinstance(op, Load) and not op.volatile

@@ -1,4 +1,4 @@
-"""Operands of dots by `mma` that no copies feed, in shared memory."""
+"""Operands of dots by `mma` in shared memory that no asynchronous copies load."""
 
 from __future__ import annotations
 
@@ -161,7 +161,8 @@ def _gains(by_dot: Mapping[Dot, _Operands]) -> bool:
 
 
 _WORD = 4
-"""Bytes that a thread should load at once: others are loaded in the layout of the dot."""
+"""The bytes that a thread should load at once: narrower operands are loaded in the layout of the
+dot."""
 
 
 def _part(

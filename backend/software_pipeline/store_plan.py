@@ -1,4 +1,4 @@
-"""Operands of a block's dots in shared memory: when they are stored, so that they fit."""
+"""The plan of the stores of a block's dot operands to shared memory, so that they fit."""
 
 from __future__ import annotations
 
@@ -30,7 +30,8 @@ _NO_BUFFERS: Buffers = {}
 
 @attrs.frozen(eq=False)
 class StoredOperand:
-    """An operand in shared memory: what is stored, how, and whether it is the transposed one."""
+    """An operand in shared memory: the stored value, its placement, and whether it is the transpose
+    of the operand."""
 
     value: Operand
     place: SharedTile

@@ -1,4 +1,5 @@
-"""Dots by warpgroups whose operands threads store to shared memory: those that no copies feed."""
+"""Dots by warpgroups with operands that threads store to shared memory, because no asynchronous
+copies load them."""
 
 from __future__ import annotations
 
@@ -37,7 +38,8 @@ from tileir.values import Operand, Value, constant
 
 
 def multiply_stored_operands(function: Function, warps: int, shared: int) -> Function:
-    """Let `warps` warps compute dots as warpgroups from operands that they store to shared memory.
+    """Compute dots by warpgroups, `warps` warps in all, from operands that threads store to shared
+    memory.
 
     B is stored, and A where it was loaded or is a transpose; other A stay in registers. Operands of
     the later dots of a block that are there at the first one are stored with its own, under one
@@ -184,8 +186,8 @@ class _Operands:
         return self.origin.get(operand) if isinstance(operand, Value) else None
 
     def _leaves_registers(self, operand: Operand) -> bool:
-        """Whether an operand A passes through shared memory anyway: it was loaded, or other threads
-        computed its rows as columns."""
+        """Whether an operand A passes through shared memory anyway: it is loaded, or it is a
+        transpose of computed values."""
         return isinstance(self._origin_of(operand), (Load, Trans))
 
 

@@ -1,4 +1,4 @@
-"""Loads of tiles whose elements are all one element of memory: a scalar is loaded."""
+"""Loads of tiles whose elements all have one address become scalar loads."""
 
 from __future__ import annotations
 

@@ -40,8 +40,8 @@ def additional_loads(
     """The vectors and scalars to load ahead of those that `blocks` of `loop` load. A vector is
     copied if a thread can copy 4 bytes or more of it at a time, and masked-out elements are zero.
     The value reaches a dot through ops on registers, or is combined with the result of one.
-    `obstacle` tells what may change a load; its second argument is whether the value reaches a
-    dot. What the loads depend on becomes part of `ahead`."""
+    `obstacle` tells what may change a load; its second argument is whether the value reaches a dot.
+    The ops that the loads depend on become part of `ahead`."""
     dots = dots_of(function, loop)
     from_dots = _computed_from(function, loop, (r for dot in dots for r in dot.results))
     vectors: list[StagedLoad] = []

@@ -158,8 +158,8 @@ def _computed_before(function: Function, loop: Loop, operand: Operand) -> list[O
 
 @attrs.frozen
 class _Version:
-    """The blocks of a loop by their labels in it, and the labels of what leads to it and of what
-    follows it."""
+    """The blocks of a copy of a loop by their labels in the loop, and the labels of the blocks
+    before and after it."""
 
     blocks: Mapping[str, Block]
     before: str

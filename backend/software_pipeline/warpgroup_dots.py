@@ -49,7 +49,8 @@ Source = tuple[SharedTile, bool]
 """The placement of a stage that holds an operand, and whether it holds the operand transposed."""
 
 _REGISTERS = 128
-"""Accumulators of a thread above which more warps are used, where the program leaves it open."""
+"""The accumulators of a thread above which more warps are used, if the program does not state their
+number."""
 
 
 @attrs.frozen(eq=False)
@@ -101,8 +102,9 @@ def stored_place(tile: Tile, k: int) -> SharedTile | None:
 def warpgroup_operands(
     function: Function, loop: Loop, loads: Sequence[StagedLoad], warps: int
 ) -> Mapping[Dot, WarpgroupOperands]:
-    """The dots of `loop` that `warps` warps compute as warpgroups, of those with operands that are,
-    or are made of, what `loads` copy ahead, or whose B the loop does not change."""
+    """The dots of `loop` that `warps` warps compute as warpgroups. An operand of such a dot is
+    copied ahead by one of `loads`, or computed from such a load, or B does not change in the
+    loop."""
     from tileir.backend.software_pipeline.expand import source_of
 
     if not warps or warps % WARPS:
@@ -127,9 +129,9 @@ def warpgroup_operands(
 
 
 def dots_through_registers(function: Function, value: Value, warps: int) -> list[Dot]:
-    """The dots of the innermost loop of `value` that take what ops on registers make of it, or what
-    it looks up in a table, and that warpgroups compute; where `warps` is 0 those of any block that
-    `mma` computes."""
+    """The dots in the innermost loop of `value`, computed by warpgroups, whose operands ops on
+    registers compute from it, or that it looks up in a table. If `warps` is 0: the dots of any
+    block that `mma` computes."""
     from tileir.backend.software_pipeline.expand import in_one_loop, passed_on
 
     origin = definitions(function)[value]
@@ -163,8 +165,9 @@ def _looks_up(function: Function, op: Op) -> bool:
 
 
 def warps_for(function: Function, dots: Sequence[Dot]) -> int:
-    """Warps for dots by warpgroups where the program leaves it open: as many as divide the rows of
-    all, up to two warpgroups, and more for accumulators beyond `_REGISTERS`."""
+    """The number of warps for dots by warpgroups if the program does not state it: as many as
+    divide the rows of all dots, up to two warpgroups, and more for accumulators beyond
+    `_REGISTERS`."""
     most = max(shape_of(dot.c.type)[0] * shape_of(dot.c.type)[1] for dot in dots)
     rows = min(shape_of(dot.c.type)[0] for dot in dots)
     groups = 2 if rows % (2 * ROWS) == 0 else 1
@@ -234,8 +237,8 @@ def is_computed(dot: Dot, warps: int) -> bool:
 
 
 def fits(dot: Dot, name: str, source: Source, warps: int) -> bool:
-    """Whether matrix descriptors describe an operand where it is, the part of each group, and that
-    of each instruction."""
+    """Whether matrix descriptors can describe an operand in its placement: the part of each
+    warpgroup, and that of each instruction."""
     place, transposed = source
     k_last = (name == "a") != transposed
     matrix = SmemMatrix(place, k_last == (place.fast == 1))

@@ -28,7 +28,7 @@ from tileir.backend.tuning.synchronous_executor import SynchronousExecutor
 from tileir.backend.tuning.workers import Workers
 
 _CHUNK = 8
-"""Candidates that one task surveys: each takes some 10 ms."""
+"""The candidates that one task surveys; each takes about 10 ms."""
 
 
 _Running: TypeAlias = dict[Future[Any], list["Trial"]]
@@ -53,9 +53,8 @@ class Trial:
 class Evaluator:
     """Surveys, compiles and measures candidates of a problem.
 
-    `executor` runs what is surveyed and compiled: any of `concurrent.futures`; where it breaks or
-    hangs, processes of our own go on. Close it, or use it as a context.
-    """
+    `executor`, any executor of `concurrent.futures`, runs surveys and compilations. If it breaks or
+    hangs, the evaluator's own processes continue. Close the evaluator, or use it as a context."""
 
     def __init__(
         self,
@@ -89,7 +88,7 @@ class Evaluator:
         self._stack.close()
 
     def begin(self) -> None:
-        """Let processes start, while others do something else."""
+        """Start the processes, while other work continues."""
         if self._executor is None:
             self._workers().submit(ready)
         if self.meter.needs_isolation:
@@ -210,7 +209,7 @@ class Evaluator:
         return self._benches
 
     def _workers(self) -> Workers:
-        """Processes of our own that compile."""
+        """The evaluator's own processes, which compile."""
         if self._own is None:
             self._own = Workers(self._processes, self.limits.compile)
         return self._own
@@ -264,7 +263,7 @@ class Evaluator:
 
 
 def _broke(future: Future[Any]) -> bool:
-    """Whether a task failed because a worker did, its own fault or not."""
+    """Whether a task failed because its worker failed."""
     error = None if future.cancelled() else future.exception()
     kinds = {kind.__name__ for kind in type(error).__mro__}
     return future.cancelled() or bool(kinds & {"BrokenExecutor", "KilledWorker"})

@@ -123,8 +123,8 @@ class GpuMeter:
 
 @attrs.frozen(eq=False)
 class GpuSession:
-    """A GPU with a kernel's arguments. Arrays of the host have copies there; what is on the GPU
-    already is used as it is, and never brought back."""
+    """A GPU with a kernel's arguments. Host arrays are copied to it; arrays on the GPU are used
+    directly, and not copied back."""
 
     inputs: Mapping[str, Any]
     spans: Mapping[str, ArraySpan]
@@ -147,7 +147,7 @@ class GpuSession:
         return session
 
     def reset(self, names: Collection[str]) -> None:
-        """Arrays as they were."""
+        """Restore the initial contents of arrays."""
         for name in names:
             span = self.spans[name]
             driver().to_device(self.addresses[name], span.data.ctypes.data, span.data.nbytes)
@@ -158,7 +158,7 @@ class GpuSession:
         return self.watch.seconds(lambda: launch(*arguments), launches, self.budget)
 
     def results(self, artifact: Artifact, grid: Sequence[int]) -> dict[str, Any]:
-        """The arrays of the host after one launch."""
+        """The host arrays after one launch."""
         written = self._written_arrays(artifact.code)
         self.reset(written)
         launch, arguments = self._ready(artifact.code, grid)

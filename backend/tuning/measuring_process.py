@@ -52,7 +52,7 @@ class MeasuringProcess:
         return self.reference
 
     def keep(self, results: Mapping[str, Any]) -> None:
-        """Let `results` be what others are compared with."""
+        """Store `results` as the reference for other candidates."""
         names = list(results)
         kinds = [results[n].dtype.name for n in names]
         arrays = {f"array {n}": _plain(results[n]) for n in names}
@@ -111,4 +111,4 @@ def measure_candidate(
 
 
 def ready(*_: Any) -> None:
-    """Nothing: what is asked of a process so that it begins."""
+    """Do nothing: a task that starts a process."""

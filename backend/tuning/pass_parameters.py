@@ -38,7 +38,7 @@ SWITCHES = {
 """Passes that the compiler may omit, and the options for that."""
 
 _NAMES = {"warps": "num_warps", "ranks": "split_k"}
-"""Options of passes that the compiler's options call otherwise."""
+"""Options of passes that have another name among the compiler's options."""
 
 
 def compiler_space(
@@ -86,7 +86,7 @@ def _size(choice: Any) -> float:
 
 @attrs.frozen
 class _PassProgram:
-    """A kernel, and how it is compiled besides what is tried."""
+    """A kernel, and the fixed part of its compilation."""
 
     module: Module
     machine: Target

@@ -27,7 +27,7 @@ class Pruning:
 
 
 def ruled_out(survey: Survey, machine: Target, pruning: Pruning) -> str | None:
-    """Why a candidate does not fit on `machine`, as far as its survey tells; None where it may."""
+    """The reason in its survey why a candidate does not fit on `machine`; None if it may fit."""
     use = survey.use
     if use is None:
         return None

@@ -12,7 +12,7 @@ from tileir.backend.measurement.points import Choice, point_name
 from tileir.backend.tuning.tune import TuningResult
 
 _TABLE = 8
-"""Candidates that are listed."""
+"""The number of listed candidates."""
 
 
 @attrs.frozen
@@ -27,9 +27,9 @@ class Effect:
 
 
 def explain(result: TuningResult) -> str:
-    """The report: the best and those after it, what its neighbours and every single choice cost,
-    what the model thinks of it, what was left out and what it all took. Raises `TuneError`
-    (TIR1102) where nothing was measured."""
+    """The report: the best candidates, the cost of the best one's neighbours and of every single
+    choice, the model's predictions, the pruned candidates, and the time of the run. Raises
+    `TuneError` (TIR1102) if nothing was measured."""
     best = result.best
     parts = (_head(result, best), _table(result), _model(result, best), _neighbours(result, best),
              _effects(result), _left_out(result), _spent(result))  # fmt: skip

@@ -1,4 +1,4 @@
-"""Whether a candidate's result is right."""
+"""Checks of the results of candidates."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Reference:
         return _SPACINGS * spacing(dtype) if tolerance is None else tolerance
 
     def _bound(self, name: str, right: Any) -> Any:
-        """The largest error of each element, in the type that comparing is done in."""
+        """The largest error of each element, in the type of the comparison."""
         kind = _working(right.dtype)
         return (self._tolerance(name, right.dtype) * _scale(right)).astype(kind).ravel()
 

@@ -13,14 +13,14 @@ from tileir.backend.measurement.points import Point, point_name
 from tileir.backend.tuning.space import Space
 
 _RIDGE = 1.0
-"""Weight of "the model is right" against the measurements."""
+"""The weight of the cost model's prediction relative to the measurements."""
 
 
 @attrs.frozen(eq=False)
 class Surrogate:
-    """log seconds = log predicted + a constant + one effect per choice of each parameter and
-    per pair of choices of two parameters, by ridge regression on what was measured. Without a
-    prediction the effects are all there is."""
+    """log seconds = log predicted + a constant + one effect per choice of each parameter and per
+    pair of choices of two parameters, by ridge regression on the measurements. Without a
+    prediction, there are only the effects."""
 
     space: Space
     predicted: Mapping[str, float]
@@ -49,7 +49,7 @@ class Surrogate:
         return float(np.exp(self.base(point) + self.mean + effect))
 
     def base(self, point: Point) -> float:
-        """The logarithm of what the cost model expects."""
+        """The logarithm of the cost model's prediction."""
         predicted = self.predicted.get(point_name(point))
         return 0.0 if predicted is None else float(np.log(predicted))
 

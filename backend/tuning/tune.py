@@ -1,4 +1,4 @@
-"""Tuning: survey, rule out, search, measure, remember.
+"""Tuning: survey, prune, search, measure, and store the results.
 
 result = tune(problem, GpuMeter.here(), database=Database("tuning.db"))
 result.best.point, result.best.seconds
@@ -75,7 +75,7 @@ class Stop:
 
 @attrs.frozen
 class Spent:
-    """Seconds of a run: in all, to survey, and that compiling would have taken one by one."""
+    """Seconds of a run: in total, for surveys, and the total of all compilations."""
 
     wall: float
     survey: float
@@ -277,7 +277,7 @@ class _TuningRun:
         return self.stored.get((name, trial.launches)) or self.stored.get((name, 0))
 
     def _stop_reason(self, predicted: Mapping[str, float]) -> str | None:
-        """Why to stop now; None to go on."""
+        """The reason to stop now; None to continue."""
         stop, order = self.stop, list(self.order.values())
         if stop.seconds is not None and time.perf_counter() - self.start > stop.seconds:
             return f"{stop.seconds:g} seconds are over"

@@ -60,7 +60,8 @@ class Workers(Executor):
             self._idle.put(process)
 
     def _free(self) -> _Process:
-        """A process that has nothing to do: no more threads ask at once than there may be."""
+        """A process without a task, or a new one. There are at most as many threads as processes,
+        so `count` is not exceeded."""
         with contextlib.suppress(queue.Empty):
             return self._idle.get_nowait()
         with self._starting:
@@ -105,7 +106,7 @@ class _Process:
     _lock: Any = attrs.field(factory=threading.Lock)
 
     def call(self, task: Any) -> Any:
-        """The result of `task` in the process. Raises what it raises, and `TuneError`."""
+        """The result of `task` in the process. Raises the errors of the task, and `TuneError`."""
         data = pickle.dumps(task)
         with self._lock:
             try:

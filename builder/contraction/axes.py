@@ -63,8 +63,8 @@ class TiledAxis:
 
 @attrs.frozen(slots=False, eq=False)
 class IndexValues:
-    """Values of an index in one tile: `start`, the same in all lanes, and what lanes add to it;
-    `span` holds every value that a lane may have, those beyond the last point included."""
+    """Values of an index in one tile: `start`, which all lanes share, and the offsets of the lanes;
+    `span` contains every value that a lane may have, including those beyond the last point."""
 
     start: Any
     span: range
@@ -72,13 +72,14 @@ class IndexValues:
 
     @property
     def lanes(self) -> Expr | None:
-        """The offsets of the lanes, along one dimension; None for none."""
+        """The offsets of the lanes, along one dimension; None if all are 0."""
         return None if self.at is None else self.at.lanes_of(self)
 
 
 @attrs.frozen(slots=False, eq=False)
 class AxisTile:
-    """The tile of an axis with a `number`; of a flat one, lanes count from `start` in `linear`."""
+    """Tile `number` of an axis. On a flat axis, `linear` has the linearized indices of the lanes,
+    from `start` on."""
 
     b: Builder
     axis: TiledAxis
@@ -86,7 +87,7 @@ class AxisTile:
     index_values: Mapping[Index, IndexValues] | None = None
 
     def fresh(self) -> AxisTile:
-        """The same, with new tiles: values of a loop must not be used after it."""
+        """The same with new values: values of a loop must not be used after it."""
         return AxisTile(self.b, self.axis, self.number, self.places)
 
     @cached_property
@@ -152,12 +153,12 @@ class AxisTile:
 
 
 def quotient(x: Any, n: int) -> Any:
-    """x // n of what is not negative."""
+    """x // n, for x >= 0."""
     return x if n == 1 else x // n if isinstance(x, int) else x.udiv(n)
 
 
 def modulo(x: Any, n: int) -> Any:
-    """x % n of what is not negative."""
+    """x % n, for x >= 0."""
     return 0 if n == 1 else x % n if isinstance(x, int) else x.urem(n)
 
 

@@ -31,7 +31,7 @@ _KEEPING = frozenset(
         "trunc",
     }
 )  # fmt: skip
-"""Functions that integers have too; others are of the reals."""
+"""Functions that are defined for integers; all others convert integers to floats."""
 
 
 def kind_of(term: Term) -> Element:
@@ -41,7 +41,7 @@ def kind_of(term: Term) -> Element:
 
 
 def scalar_kind(term: Term) -> Scalar:
-    """The same of what is a number, as all but pointers are."""
+    """The same for a term that is no pointer."""
     kind = kind_of(term)
     assert isinstance(kind, Scalar)
     return kind
@@ -87,7 +87,8 @@ def _of_call(term: Apply, read: _Widening) -> Element:
 
 
 def _together(x: Term, y: Term, read: _Widening) -> Element:
-    """The common type of two terms: a literal takes the other's, and a float makes integers f32."""
+    """The common type of two terms: a literal takes the type of the other term, and integers next
+    to a float become f32."""
     left, right = _kind(x, read), _kind(y, read)
     if _is_literal(x) and not _is_literal(y):
         return _number_like(right, left)

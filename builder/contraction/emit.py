@@ -46,8 +46,8 @@ class Emitter:
     """Options of loops."""
 
     def term(self, term: Term, view: View) -> Any:
-        """`term` in a view: a number, or a value of its shape, or 1 along dimensions that it does
-        not depend on."""
+        """`term` in a view: a number, or a value with the shape of the view, or with extent 1 along
+        dimensions that it does not depend on."""
         if term not in view.values:
             view.values[term] = self._emit(term, view)
         return view.values[term]
@@ -93,7 +93,7 @@ class Emitter:
         return functions.call(self.b, "select", (mask, *arms))
 
     def _arm(self, term: Choose, arm: Term, view: View) -> Expr:
-        """An arm that is all there is of a choice: a number has the common type."""
+        """The arm of a choice whose conditions are constant; a number gets the common type."""
         result = self.term(arm, view)
         return result if isinstance(result, Expr) else self.b.constant(scalar_kind(term), result)
 
@@ -111,7 +111,7 @@ class Emitter:
         return pointer.load() if mask is None else pointer.load(mask, zero)
 
     def address(self, tensor: Tensor, at: tuple[AffineIndex | Term, ...], view: View) -> Expr:
-        """Pointers to elements: one that all lanes share, moved by what they add."""
+        """Pointers to elements: a base that all lanes share, plus the offsets of the lanes."""
         constant_part, computed = AffineIndex(), None
         for stride, position in zip(tensor.strides, at, strict=True):
             if isinstance(position, AffineIndex):
@@ -138,7 +138,7 @@ class Emitter:
 
 
 def guards(term: Read) -> tuple[AffineBound, ...]:
-    """The conditions under which a read is made: its own, and that it is of the tensor."""
+    """The conditions of a read: its own ones, and that its position is in the tensor."""
     inside = (
         AffineBound(position, 0, extent)
         for position, extent in zip(term.at, term.tensor.shape, strict=True)

@@ -34,8 +34,9 @@ class TensorFunction:
         return self.program.module
 
     def __call__(self, *arguments: Any, on: str | None = None, **options: Any) -> Any:
-        """The outputs for arrays, and numbers for tensors of one element, where `Program.run` runs
-        them. Raises LaunchError (TIR0813) where they do not fit, and what running raises."""
+        """Run the program as `Program.run` does, and return its outputs. Arguments are arrays, or
+        numbers for tensors of one element. Raises LaunchError (TIR0813) for arguments that do not
+        fit, and the errors of `Program.run`."""
         if len(arguments) != len(self.inputs):
             raise argument_error(f"{len(self.inputs)} arrays are needed, not {len(arguments)}")
         fitting = _without_aliases(
@@ -74,12 +75,12 @@ def _pair(item: tuple[Any, ...]) -> tuple[Element, tuple[int, ...]]:
 
 
 def argument_error(message: str) -> LaunchError:
-    """Arguments that do not fit."""
+    """The error (TIR0813) for arguments that do not fit."""
     return LaunchError(Diagnostic("TIR0813", message))
 
 
 def _fitting(tensor: Tensor, argument: Any) -> Any:
-    """`given` as what kernels take."""
+    """`argument` in the form that kernels take."""
     if not tensor.shape and isinstance(argument, (bool, int, float)):
         return argument if tensor.by_value else _full_array(tensor, argument)
     array: Any = argument
@@ -95,7 +96,8 @@ def _fitting(tensor: Tensor, argument: Any) -> Any:
 
 
 def _without_aliases(arrays: Sequence[Any]) -> list[Any]:
-    """`arrays`, none sharing memory with another, which kernels are promised."""
+    """`arrays`, with copies in place of arrays that share memory: kernels are promised that none
+    do."""
     result: list[Any] = []
     for array in arrays:
         shared = isinstance(array, np.ndarray) and any(

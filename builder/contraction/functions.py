@@ -1,4 +1,4 @@
-"""Elementwise functions of terms, and the ways to join many values into one."""
+"""Elementwise functions of terms, and the monoids of reductions."""
 
 from __future__ import annotations
 
@@ -55,8 +55,8 @@ def _condition(b: Builder, x: Any) -> Any:
 
 
 def _divisor(b: Builder, y: Any) -> Any:
-    """An integer to divide by: 1 in place of 0, which lanes beyond the end of a tensor hold, and
-    which is no divisor there either."""
+    """An integer divisor, with 1 in place of 0: lanes beyond the end of a tensor are 0. In all
+    other lanes, a division by 0 is undefined."""
     return b.where(y == 0, 1, y) if isinstance(y, Expr) else y
 
 
@@ -156,7 +156,7 @@ FUNCTIONS: Mapping[str, Callable[..., Expr]] = {
 
 @attrs.frozen
 class Monoid:
-    """A way to join: its op for integers, floats and truths, and what changes nothing."""
+    """A monoid: its op for integers, floats and booleans, and its identity."""
 
     integer: str
     floating: str

@@ -1,4 +1,4 @@
-"""Stages computed where they are read, instead of in memory."""
+"""Fusion of stages: a stage is computed where it is read, instead of in memory."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from tileir.builder.contraction.tile_sizes import matrix_sides
 from tileir.types import Element
 
 CHEAP = 8
-"""Functions in a stage up to which it may be computed again for every element that needs it."""
+"""The most functions in a stage that may be recomputed for every element that reads it."""
 
 
 def fuse(stages: Sequence[ComputeStage], results: Iterable[Tensor]) -> tuple[ComputeStage, ...]:
@@ -94,7 +94,7 @@ def as_read(element: Element, term: Term) -> Term:
     return stored if exact else Cast(compute_type(element), stored)
 
 
-# What is worth it -------------------------------------------------------------------------------
+# Profitability ------------------------------------------------------------------------------
 
 
 def _worth(stage: ComputeStage, readers: Sequence[ComputeStage]) -> bool:

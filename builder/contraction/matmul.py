@@ -33,8 +33,8 @@ MATRICES = frozenset({F16, BF16, F32, F64, I8})
 
 @attrs.frozen
 class MatmulOperands:
-    """Operands A and B: along rows and along columns, which are the first `rows` dimensions of a
-    view and the others; each side's make one dimension of a matrix."""
+    """Operands A and B. The first `rows` dimensions of a view are the rows of the matrix, the
+    others its columns."""
 
     left: tuple[Term, ...]
     right: tuple[Term, ...]
@@ -68,7 +68,7 @@ def split(
     term: Reduce, rows: frozenset[Index], columns: frozenset[Index]
 ) -> tuple[tuple[Term, ...], tuple[Term, ...]] | None:
     """The multiplicands that depend on `rows`, and all others; None if one depends on `rows` and on
-    `columns`, or if a side does not depend on what is reduced over."""
+    `columns`, or if a side does not depend on the reduced indices."""
     result = multiplicands(term.of)
     depends = [free(x) for x in result]
     conditions = [frozenset(bound.of.indices) for bound in term.where]

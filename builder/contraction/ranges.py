@@ -11,7 +11,7 @@ from tileir.builder.contraction.affine import AffineBound, AffineIndex, Index
 from tileir.builder.errors import mistake
 
 _MOST_ITERATIONS = 64
-"""Times that each condition is looked at, at most: ranges may shrink for ever slower."""
+"""The most propagations per condition: ranges may shrink by ever smaller steps."""
 
 _Limits: TypeAlias = dict[Index, tuple[float, float]]
 

@@ -16,7 +16,7 @@ from tileir.builder.expr import Expr
 from tileir.types import I1
 
 UNROLLED = 16
-"""Rounds up to which a loop is written out."""
+"""The most iterations of a loop that is unrolled."""
 
 
 def emit_reduction(emitter: Emitter, term: Reduce, view: View) -> Any:
@@ -91,8 +91,8 @@ class _Loop:
         return total.get(), None if holds is None else any_point.get()
 
     def _tile_values(self, number: Any) -> tuple[Expr, Expr | None]:
-        """Values of one tile, neutral where conditions fail, and whether they hold, where that is
-        asked for."""
+        """The values of one tile, with the identity where conditions are false; and the mask of the
+        conditions, if it is requested."""
         at = AxisTile(self.b, self.axis, number)
         view = over(self.view, [at], (*self.view.dimensions, at))
         value = self.emitter.value(self.term.of, view).to(scalar_kind(self.term))
@@ -107,7 +107,7 @@ class _Loop:
         return self._full(value), self._full(self.b.constant(I1, 1) if mask is None else mask)
 
     def _always(self) -> bool:
-        """Whether every element is made of one value at least."""
+        """Whether every element has at least one value to reduce."""
         spans = {**self.view.spans, **dict(self.term.over)}
         return all(bound.holds(spans) for bound in self.term.where)
 

@@ -1,4 +1,4 @@
-"""Solving `o = e(i)`: which points of an iteration an element of the output is made of."""
+"""Solving `o = e(i)`: the points of the iteration space that write an element of the output."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def solve(at: Sequence[AffineIndex], shape: Sequence[int], ranges: Mapping[Index
 
 @attrs.define
 class _State:
-    """`free` indices are not determined yet, `elements` are by the positions before."""
+    """`free` indices are not determined yet; `elements` are determined by earlier positions."""
 
     free: dict[Index, range]
     substitution: dict[Index, AffineIndex]

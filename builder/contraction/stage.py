@@ -67,7 +67,7 @@ def elementwise(
 
 
 def _check_points(term: Term) -> None:
-    """Raises BuildError (TIR0802) for a reduction that i32 does not count the points of."""
+    """Raises BuildError (TIR0802) for a reduction over 2^31 points or more."""
     for part in walk(term):
         if isinstance(part, Reduce):
             points = prod(span.stop - span.start for _, span in part.over)
@@ -111,8 +111,8 @@ def contraction(
 def assignment(
     over: tuple[tuple[Index, range], ...], term: Term, where: tuple[AffineBound, ...]
 ) -> tuple[tuple[tuple[Index, range], ...], Term, tuple[AffineBound, ...]]:
-    """An assignment, with indices of one value replaced by it. Raises BuildError (TIR0812) for
-    others: several points would write one element."""
+    """An assignment, with indices of a single value replaced by this value. Raises BuildError
+    (TIR0812) for other indices, because several points would write one element."""
     for index, span in over:
         if len(span) > 1:
             message = f"elements are assigned more than once, for every {index} of {len(span)}"

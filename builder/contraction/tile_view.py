@@ -16,8 +16,8 @@ from tileir.types import I1
 
 @attrs.frozen(eq=False)
 class View:
-    """Dimensions of tiles, in order, and where every index is: `dimensions` are tiles of axes;
-    indices that none of them has are the same in all lanes."""
+    """The values of every index in a tile. `dimensions` are the tiles of axes, in order; an index
+    of none of them has the same value in all lanes."""
 
     b: Builder
     dimensions: tuple[AxisTile, ...]
@@ -32,7 +32,7 @@ class View:
         return len(self.dimensions)
 
     def extents(self, indices: frozenset[Index]) -> tuple[int, ...]:
-        """The shape of what depends on `indices`: 1 along dimensions it is the same in."""
+        """The shape of a value that depends on `indices`: extent 1 along all other dimensions."""
         return tuple(
             at.axis.tile if indices & set(at.axis.indices) else 1 for at in self.dimensions
         )
@@ -43,7 +43,8 @@ class View:
         return tuple(at.axis.tile for at in self.dimensions)
 
     def split(self, at: AffineIndex) -> tuple[Any, Expr | None]:
-        """An index expression as what all lanes share, and a tile of what they add."""
+        """An index expression, split into the part that all lanes share and a tile of the lanes'
+        offsets."""
         start, lanes = at.constant, None
         linear, remaining_terms = self._linear(at)
         for index, n in at.terms:
@@ -101,7 +102,7 @@ class View:
         return tuple(bounds.values())
 
     def mask(self, where: Sequence[AffineBound]) -> Any:
-        """Whether all conditions hold, None where that is certain, or a value."""
+        """The mask of the conditions; None if they are true in the whole tile."""
         result: Any = None
         for bound in self.beyond(where):
             holds = self._holds(bound)
@@ -139,7 +140,7 @@ class View:
 
 
 def over(view: View, ats: Sequence[AxisTile], order: Sequence[AxisTile]) -> View:
-    """A view with more tiles of axes; of its dimensions, `order` gives those it keeps."""
+    """A view with more tiles of axes, and the dimensions `order`."""
     tiles = tuple(at if at in ats else at.fresh() for at in order if at.axis.tile > 1)
     places = dict(view.places)
     for at in (*ats, *tiles):

@@ -1,4 +1,5 @@
-"""Reductions of much to little, in two steps: parts side by side, then the parts."""
+"""Reductions of many values to few elements, in two steps: partial results in parallel, then their
+combination."""
 
 from __future__ import annotations
 
@@ -15,12 +16,12 @@ from tileir.builder.contraction.terms import Read, Reduce, Tensor, Term, map_ter
 from tileir.builder.contraction.tile_sizes import INSTANCES, matrix_sides, tiling
 
 LEAST = 1 << 14
-"""Values that an instance joins at least."""
+"""The fewest values that an instance combines."""
 
 
 def split_reduction(stage: ComputeStage) -> tuple[ComputeStage, ...]:
-    """`stage`, or where its only reduction is of many points for few elements, a stage of partial
-    results and one that joins them."""
+    """`stage`; if its only reduction is over many points for few elements, a stage of partial
+    results and one that combines them."""
     reductions = [term for term in walk(stage.term) if isinstance(term, Reduce)]
     if len(reductions) != 1 or not _divides(stage, reductions[0]):
         return (stage,)
@@ -36,7 +37,7 @@ def split_reduction(stage: ComputeStage) -> tuple[ComputeStage, ...]:
 
 
 def _divides(stage: ComputeStage, term: Reduce) -> bool:
-    """Whether parts of a reduction can be joined: one of no points has to change nothing."""
+    """Whether partial results can be combined: the result for no points must be the identity."""
     if matrix_sides(stage, term) is not None:
         return False
     return term.empty is None or term.empty == JOININGS[term.kind].neutral(scalar_kind(term))

@@ -1,4 +1,4 @@
-"""Schedules worth a look, by what a kernel does: matmuls, reductions of rows, elements."""
+"""Candidate schedules, by the kind of the kernel: matmuls, reductions of rows, elementwise."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ _STEPS = 4
 _SIDE_BY_SIDE = 4
 """Blocks of a matmul of small K that a processor runs at once."""
 _TOGETHER = 64
-"""Batches that come together at most."""
+"""The most batches that are interleaved."""
 _ROWS = 8192
-"""Elements of several rows that are reduced at once."""
+"""The most elements of several rows that are reduced at once."""
 _FEW = 128 << 20
 """Bytes that are not many times those of the cache."""
 _LONG = 32 << 10
@@ -82,7 +82,7 @@ def _longest_first(
 
 
 def _online(group: Group) -> list[frozenset[str]]:
-    """Labels over which a maximum and something else are reduced."""
+    """Labels over which a maximum and another value are reduced."""
     ops: dict[str, set[str]] = {}
     for func in group.funcs:
         for reduction in reductions(func):
@@ -164,7 +164,7 @@ def _few_steps(schedule: Schedule, inner: Sequence[str], sizes: Mapping[str, int
 
 
 def _shallow(schedule: Schedule, sizes: Mapping[str, int]) -> bool:
-    """Whether all that is reduced is at once in a tensor."""
+    """Whether each reduction covers its whole label in one step."""
     inner = (n for n in schedule.tensors if n not in schedule.blocks)
     return all(schedule.tensor(n) in (0, sizes[n]) for n in inner)
 
@@ -192,7 +192,7 @@ def _orders(
 
 
 def _split(schedule: Schedule, label: str, sizes: Mapping[str, int]) -> Iterator[Schedule]:
-    """The inner dimension cut into blocks, where there are few others."""
+    """The inner dimension split into blocks, if there are few other blocks."""
     instances = math.prod(-(-sizes[n] // b) for n, b in schedule.blocks.items())
     for target in (_PROCESSORS, 2 * _PROCESSORS):
         parts = target // max(1, instances)
@@ -316,7 +316,7 @@ def _sensible(block: int, width: int, warps: int, reduced: bool, has_full_rows: 
 def _split_rows(
     schedule: Schedule, reduced: Sequence[str], sizes: Mapping[str, int]
 ) -> Iterator[Schedule]:
-    """Long reductions cut into blocks, where there are few rows."""
+    """Long reductions split into blocks, if there are few rows."""
     instances = math.prod(-(-sizes[n] // b) for n, b in schedule.blocks.items())
     for label in reduced[:1]:
         for parts in (2, 4, 8, 16, 32):

@@ -49,7 +49,7 @@ def evaluate(k: KernelState, node: Node, env: Env) -> TileValue:
 
 
 def _read_once(k: KernelState, node: Access, env: Env) -> TileValue:
-    """A tensor at positions, whatever the labels there are called."""
+    """A tensor at positions, regardless of the names of their labels."""
     places = [f"{node.name}.{i}" for i in range(len(node.labels))]
     key = node.name, tuple(env[label] for label in node.labels)
     result = k.recall(key)
@@ -142,7 +142,7 @@ def _align(k: KernelState, node: Node, tiles: list[TileValue]) -> tuple[list[Any
 
 
 def _multiply_and_reduce(k: KernelState, node: Binary) -> tuple[Node, Node, Node] | None:
-    """x, y and z of x * y + z of floats, or of a difference; None for what is neither."""
+    """x, y and z of a float expression x * y + z or a difference of this form; else None."""
     kind = k.kind(node)
     if node.op not in ("+", "-") or not isinstance(kind, Scalar) or not kind.is_float:
         return None
@@ -203,7 +203,7 @@ def _masked_at_the_edge(k: KernelState, node: Call, env: Env) -> TileValue | Non
 
 
 def _divisor(k: KernelState, item: Any, axes: tuple[str, ...], env: Env) -> Any:
-    """A divisor that is 1 outside of the tensor: there is nothing to trap at."""
+    """A divisor with 1 in lanes outside of the tensor, so that these do not trap."""
     if not isinstance(item, Expr) or element(item).is_float:
         return item
     for axis in axes:
@@ -294,7 +294,7 @@ def term(k: KernelState, node: Reduction, env: Env, into: Scalar) -> tuple[TileV
 
 
 def term_axes(k: KernelState, node: Reduction, env: Env, extent: int) -> tuple[str, ...]:
-    """Axes of what is added up; the label reduced has `extent`. Matmuls have summed."""
+    """The axes of the summand; the reduced label has `extent`. Matmuls have already reduced it."""
     if node.op != "rdot":
         labels = [label for label in k.shape(node.values[0]) if label]
         return tuple(n for n in labels if (extent if n == node.label else env[n].extent))

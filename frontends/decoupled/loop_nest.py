@@ -260,7 +260,7 @@ def _blocks_of(group: Group, label: str, sizes: Mapping[str, int]) -> int:
 
 
 def _private(group: Group, func: Func, sizes: Mapping[str, int]) -> tuple[str, ...]:
-    """Labels of the grid that do not tell blocks of a stored Func apart."""
+    """Labels of the grid that the blocks of a stored Func do not depend on."""
     prefix = _prefix(group, func)
     own = [n for n in func.labels if n in prefix or _own(group, n)]
     blocks = group.root.schedule.blocks
@@ -268,7 +268,7 @@ def _private(group: Group, func: Func, sizes: Mapping[str, int]) -> tuple[str, .
 
 
 def _store_fused(k: KernelState, func: Func, prefix: Env, env: Env) -> None:
-    """Compute a fused Func at the positions at hand into its memory."""
+    """Compute a fused Func at the current positions, and store it to its memory."""
     inner_labels = [n for n in func.labels if n not in prefix]
 
     def loops(inner: Env, pending: list[str]) -> None:

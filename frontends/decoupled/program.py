@@ -1,4 +1,4 @@
-"""Kernel definitions as functions: read, scheduled, compiled for sizes, called."""
+"""Kernel definitions as functions: parsing, schedules, compilation for sizes, and calls."""
 
 from __future__ import annotations
 

@@ -62,7 +62,7 @@ def positions(b: Builder, walk: DimensionWalk, stages: int | None) -> Generator[
         yield at_once(b, walk)
         return
     limit = _limit(b, walk)
-    most = limit if walk.end is None else b.minimum(walk.end, limit)
+    most = limit if walk.end is None else _least(b, walk.end, limit)
     options: dict[str, Any] = {} if stages is None else {"stages": stages}
     with b.for_(0, most, walk.step, **options) as place:
         first = place + walk.start
@@ -89,7 +89,13 @@ def _limit(b: Builder, walk: DimensionWalk) -> Expr | int:
     """Positions of this block."""
     if not walk.is_ragged:
         return walk.block
-    return b.minimum(walk.size - walk.start, walk.block)
+    return _least(b, walk.size - walk.start, walk.block)
+
+
+def _least(b: Builder, one: Expr | int, other: Expr | int) -> Expr | int:
+    if isinstance(one, int) and isinstance(other, int):
+        return min(one, other)
+    return b.minimum(one, other)
 
 
 def _inside(index: Expr, walk: DimensionWalk, limit: Expr | int) -> Expr:

@@ -40,8 +40,8 @@ class Use:
 
 @attrs.define
 class Uses:
-    """All of a kernel; and what was computed of them for the tiles of a schedule, which schedules
-    share that differ in warps or orders."""
+    """All uses of a kernel, and the results computed for the tiles of a schedule. Schedules that
+    differ only in warps or orders share these results."""
 
     all: tuple[Use, ...]
     cache: dict[Any, dict[str, Any]] = attrs.field(factory=dict)
@@ -138,7 +138,7 @@ class KernelWork:
             self._cache[name] = make()
         return self._cache[name]
 
-    # What the schedule makes of a label -------------------------------------------------------
+    # Sizes of labels under the schedule -------------------------------------------------------
 
     def block(self, label: str) -> int:
         """Positions of a label in a program instance."""
@@ -202,7 +202,8 @@ class KernelWork:
 
     @property
     def roles(self) -> bool:
-        """Whether warpgroups multiply, each at least 64 rows, what warps of their own load."""
+        """Whether the kernel is warp-specialized: warpgroups multiply at least 64 rows each, and
+        producer warps load."""
         labels = self.group.root.labels
         return (
             self.matmuls and self.schedule.roles == "on"
@@ -211,12 +212,13 @@ class KernelWork:
 
     @property
     def alone(self) -> bool:
-        """Whether a block has all of a processor's shared memory, and goes through program
-        instances."""
+        """Whether the kernel is persistent: a block has all shared memory of a multiprocessor and
+        loops over program instances."""
         return self.roles and self.schedule.persistent != "off"
 
     def _warps(self) -> int:
-        """Two warpgroups if the accumulators exceed the registers of one and there are rows."""
+        """The number of warps: two warpgroups if the accumulators exceed the registers of one and
+        there are enough rows."""
         num_warps = self.schedule.num_warps or 4
         if not self.roles:
             return num_warps
@@ -234,7 +236,8 @@ class KernelWork:
         around = (n for n in self.group.root.labels if n in outer.dims and n not in mine)
         return math.prod(-(-self.block(n) // self.tensor(n, outer)) for n in around)
 
-    # Where instances have unequal work ----------------------------------------------------------
+    # Instances with unequal work
+    # -------------------------------------------------------------------
 
     def is_limited(self, use: Use) -> bool:
         """Whether an instance forms a part of a use, up to where its passes end."""
@@ -255,7 +258,7 @@ class KernelWork:
     # Bytes and values ---------------------------------------------------------------------------
 
     def traffic(self) -> Traffic:
-        """Bytes that go between memory, caches and instances."""
+        """The bytes that are moved between memory, caches and instances."""
         return self._once("traffic", self._compute_traffic)
 
     def _compute_traffic(self) -> Traffic:
@@ -317,7 +320,7 @@ class KernelWork:
         return kind_of(node, {**element_of_tensor, **self.scalars}, fused)
 
     def live(self) -> float:
-        """Words that an instance holds at a time: its largest tiles."""
+        """The words of the largest tiles that are live at the same time in an instance."""
         return self._once("live", self._live_words)
 
     def _live_words(self) -> float:
@@ -352,7 +355,7 @@ class KernelWork:
         return min(8, stages if stages > 1 else int(SHARED_BYTES / (moved.step + moved.kept)))
 
     def steps(self) -> float:
-        """Steps of an instance that follow each other."""
+        """The number of dependent steps of an instance."""
         outer = 1
         for label in self.group.root.labels:
             block = self.block(label)

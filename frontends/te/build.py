@@ -73,7 +73,7 @@ def _arguments(
     return inputs, outputs
 
 
-# Where stages are computed ----------------------------------------------------------------------
+# Attachment of stages ---------------------------------------------------------------------------
 
 
 def _attach_stages(schedule: Schedule, outputs: Sequence[Tensor]) -> tuple[ComputeStage, ...]:
@@ -146,7 +146,7 @@ def _tiling(schedule: Schedule, stage: ComputeStage) -> Tiling | None:
 
 
 def _walks(schedule: Schedule, stage: ComputeStage) -> Mapping[Reduce, TiledAxis]:
-    """The tiles of reductions, those of stages inlined too."""
+    """The tiles of reductions, including those of inlined stages."""
     walks: dict[Reduce, TiledAxis] = {}
     for term in walk(stage.term):
         if not isinstance(term, Reduce):

@@ -1,4 +1,5 @@
-"""Schedules: which tiles, where stages are computed; threads are the compiler's."""
+"""Schedules: tile sizes, and the place where each stage is computed. The compiler chooses
+threads."""
 
 from __future__ import annotations
 
@@ -147,7 +148,7 @@ class TensorSchedule:
             raise error("TIR1504", f"there is no pragma {name} = {value}: {pragmas}")
         self.settings[name] = value
 
-    # Where ------------------------------------------------------------------------------------
+    # Attachment -------------------------------------------------------------------------------
 
     def compute_inline(self) -> None:
         """Inline the tensor: compute its elements where they are read."""
@@ -292,7 +293,7 @@ def _tensor(item: Any) -> Tensor:
 
 
 def _visit(tensor: Tensor, stages: dict[Tensor, TensorSchedule]) -> None:
-    """All that a tensor is computed of, before it."""
+    """Visit the tensors that a tensor is computed from, then the tensor."""
     waiting: list[tuple[Tensor, bool]] = [(tensor, False)]
     while waiting:
         one, done = waiting.pop()

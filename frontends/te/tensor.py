@@ -1,4 +1,4 @@
-"""Tensors: placeholders, and what is computed of others."""
+"""Tensors: placeholders, and tensors computed from others."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from tileir.frontends.te.expr import (
 )
 
 LARGEST = 1 << 31
-"""Elements that a tensor is below."""
+"""A tensor has fewer elements than this."""
 
 
 @attrs.frozen(eq=False)

@@ -148,7 +148,7 @@ def _unary(statement: Statement, operator: Any, node: Any) -> AffineIndex | Term
 
 
 def _conditional(statement: Statement, *nodes: Any) -> Term:
-    """`c ? x : y`; what a condition on indices alone keeps from being read is not read."""
+    """`c ? x : y`. Elements that a condition on indices alone excludes are not read."""
     where = _bounds(statement, nodes[0])
     if where is None:
         result = [term_of(evaluate(statement, x)) for x in nodes]

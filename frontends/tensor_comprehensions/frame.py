@@ -1,4 +1,4 @@
-"""Names of a function: tensors as they are now, sizes, and the indices of a statement."""
+"""Names of a function: the current tensors, sizes, and the indices of a statement."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tileir.builder.contraction import AffineIndex, ComputeStage, Index, Tensor,
 from tileir.frontends.sources import Source, Wrong
 
 LARGEST = 1 << 31
-"""Elements that a tensor is below."""
+"""A tensor has fewer elements than this."""
 
 DEEPEST = 20
 """Calls within calls that are inlined."""
@@ -19,8 +19,8 @@ DEEPEST = 20
 
 @attrs.frozen(eq=False)
 class Frame:
-    """A function being compiled: `functions` are those of the text. Every statement makes a new
-    tensor, and the name stands for it from then on; `fresh` are those that no statement wrote."""
+    """A function being compiled: `functions` are those of the text. Every statement creates a new
+    tensor, to which the name then refers; `fresh` are the tensors that no statement has written."""
 
     source: Source
     functions: Mapping[str, Any]
@@ -32,7 +32,7 @@ class Frame:
     depth: int = 0
 
     def tensor(self, name: str) -> Tensor:
-        """The tensor of a name, as it is now. Raises Wrong."""
+        """The current tensor of a name. Raises Wrong."""
         if name not in self.tensors:
             raise Wrong("TIR1402", f"there is no tensor {name}")
         return self.tensors[name]

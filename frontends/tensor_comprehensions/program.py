@@ -57,9 +57,9 @@ class Comprehension:
         initial: Mapping[str, Any] | None = None,
         **options: Any,
     ) -> Any:
-        """The outputs, one array or a tuple, for one array or number per parameter. `initial` gives
-        what outputs hold before that are accumulated to without `!`; without it they are 0. Raises
-        CompilationError and LaunchError."""
+        """The outputs, one array or a tuple, for one array or number per parameter. `initial` has
+        the initial contents of outputs that are accumulated without `!`, which are 0 otherwise.
+        Raises CompilationError and LaunchError."""
         frame, function = self._compile(arrays)
         before = {} if initial is None else initial
         if not isinstance(before, Mapping):
@@ -112,7 +112,7 @@ def _grammar() -> lark.Lark:
 
 
 def _each(node: Any, values: Sequence[Any]) -> list[tuple[Any, Any]]:
-    """Parameters with what is given for them. Raises Wrong."""
+    """Parameters with their arguments. Raises Wrong."""
     parameters = [] if node.children[1] is None else node.children[1].children
     if len(parameters) != len(values):
         count = len(parameters)

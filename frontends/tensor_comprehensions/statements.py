@@ -35,7 +35,7 @@ _JOINS = {"+": "add", "*": "mul", "max": "max", "min": "min"}
 
 
 def compile_statement(frame: Frame, node: Any) -> None:
-    """Add what a statement computes. Raises Wrong."""
+    """Add the stage of a statement. Raises Wrong."""
     names, operator, expression, clauses = _parts(node)
     name, statement = str(node.children[0]), Statement(frame)
     _clauses(statement, clauses)
@@ -105,7 +105,7 @@ def _check_left(
 
 
 def _check_reads(term: Term, spans: Mapping[Index, range]) -> None:
-    """No read leaves its tensor; what a condition guards is not looked at."""
+    """Check that no read leaves its tensor; conditional reads are not checked."""
     if any(not span for span in spans.values()):
         return
     if isinstance(term, Read):
@@ -131,8 +131,8 @@ def _write(
     term: Term,
     joined: str | None,
 ) -> None:
-    """The next tensor of a name: `term` where its indices have their ranges, joined with what is
-    there, and elsewhere what is there."""
+    """The next tensor of a name: within the ranges of the indices `term`, combined with the current
+    elements; elsewhere the current elements."""
     old = frame.tensors.get(name)
     shape = _shape(indices, spans) if old is None else old.shape
     if prod(shape) >= LARGEST:

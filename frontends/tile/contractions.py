@@ -32,8 +32,8 @@ _KINDS = {"+": "sum", "*": "product", ">": "max", "<": "min", "=": "assign"}
 
 
 def contraction_stage(frame: Frame, node: Any) -> ComputeStage:
-    """The stage of a contraction. Its points are all where every position is in its tensor and
-    every condition holds; elements that no point has are 0, or those of the default. Raises Wrong
+    """The stage of a contraction. Its points are those at which every position is in its tensor and
+    every condition is true. Elements without a point are 0, or those of the default. Raises Wrong
     and BuildError."""
     name, at, sizes, aggregation, combined, conditions, default = node.children
     indices: dict[str, Index] = {}
@@ -106,7 +106,7 @@ def _access(frame: Frame, node: Any, indices: dict[str, Index]) -> Read:
 
 
 def _with_default(stage: ComputeStage, default: Tensor) -> ComputeStage:
-    """Elements that no point has, from another tensor."""
+    """The stage with the elements without a point from another tensor."""
     if default.shape != stage.output.shape:
         result = f"{default.name} has the shape {default.shape}, not {stage.output.shape}"
         raise Wrong("TIR1303", f"the default {result}")

@@ -61,7 +61,7 @@ _CASTS: Mapping[str, Mapping[int, Element]] = {
 
 @attrs.frozen
 class TensorTerm:
-    """A tensor that is computed where it is asked for: its shape, and its term at positions."""
+    """A tensor that is computed where it is read: its shape, and its term at positions."""
 
     shape: tuple[int, ...]
     at: Callable[[Sequence[AffineIndex]], Term]

@@ -12,7 +12,7 @@ from tileir.builder.contraction import AffineIndex, ComputeStage, Index, Tensor,
 from tileir.frontends.sources import Source, Wrong, truncating_quotient
 
 LARGEST = 1 << 31
-"""Elements that a tensor is below."""
+"""A tensor has fewer elements than this."""
 
 
 @attrs.frozen(eq=False)

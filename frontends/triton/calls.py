@@ -1,4 +1,4 @@
-"""Calls: functions of the language, of the user's, and of Python on what is known."""
+"""Calls of functions of the language, of the user, and of Python on compile-time values."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _OF_PYTHON: dict[Any, Builtin] = {
 
 
 def _returning_tuple(function: Callable[..., Any]) -> Callable[..., tuple[Any, ...]]:
-    """A function that gives items one by one as one that gives a tuple."""
+    """Convert a function that returns an iterator to one that returns a tuple."""
 
     @wraps(function, assigned=("__name__",), updated=())
     def apply(*arguments: Any, **keywords: Any) -> tuple[Any, ...]:
@@ -131,7 +131,7 @@ def _fold_pairwise(
 
 
 def _python(function: Callable[..., Any], arguments: list[Any], keywords: dict[str, Any]) -> Any:
-    """A function of Python on what is known while compiling."""
+    """Call a function of Python on compile-time values."""
     try:
         check_call(function, arguments, keywords)
         result = function(*arguments, **keywords)
@@ -149,7 +149,7 @@ def _python(function: Callable[..., Any], arguments: list[Any], keywords: dict[s
 def inline(
     frame: Frame, source: FunctionSource, arguments: list[Any], keywords: dict[str, Any]
 ) -> Any:
-    """A function of the user's in place of its call."""
+    """Inline a function of the user at its call."""
     if frame.depth >= _DEEPEST:
         raise KernelError(f"calls of {source.tree.name} are more than {_DEEPEST} deep", "TIR1001")
     try:

@@ -97,7 +97,7 @@ def _common_with_number(
 ) -> tuple[Tensor, Tensor]:
     if isinstance(x.dtype, PointerType):
         raise KernelError(f"{x.dtype} and {number} have no common type")
-    own = dtypes.of_number(number)
+    own = of(b, number).dtype
     if own.rank <= x.dtype.rank:
         small = x.dtype.is_fp16() or x.dtype.is_bf16()
         kind = dtypes.float32 if division and small else x.dtype

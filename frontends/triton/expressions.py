@@ -1,4 +1,4 @@
-"""Expressions of a kernel: what each node of the syntax tree evaluates to."""
+"""Expressions of a kernel: the evaluation of each node of the syntax tree."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ BINARY: dict[type[ast.operator], tuple[Callable[..., Any], Callable[..., Any]]] 
     ast.BitOr: (operator.or_, semantic.bitwise("or_")),
     ast.BitXor: (operator.xor, semantic.bitwise("xor")),
 }
-"""Operators: on values known while compiling, and on tensors."""
+"""Operators: on compile-time values, and on tensors."""
 
 COMPARE: dict[type[ast.cmpop], tuple[Callable[..., Any], Callable[..., Any] | None]] = {
     ast.Lt: (operator.lt, semantic.compare("lt")),
@@ -66,8 +66,7 @@ class BoundMethod:
 
 
 def evaluate(frame: Frame, node: ast.expr) -> Any:
-    """The value of `node`: a tensor, or what is known while compiling. Raises
-    CompilationError."""
+    """The value of `node`: a tensor, or a compile-time value. Raises CompilationError."""
     rule = _RULES.get(type(node))
     with frame.at(node):
         if rule is None:
@@ -77,12 +76,12 @@ def evaluate(frame: Frame, node: ast.expr) -> Any:
 
 
 def plain(value: Any) -> Any:
-    """A constexpr as what it wraps, in tuples too."""
+    """The value that a constexpr wraps, also in the items of tuples."""
     return unwrap(value) if isinstance(value, (constexpr, tuple, list)) else value
 
 
 def is_static(value: Any) -> bool:
-    """Whether a value is known while compiling."""
+    """Whether a value is a compile-time value."""
     if isinstance(value, (tuple, list)):
         return all(is_static(item) for item in value)
     return not isinstance(value, Tensor)
@@ -142,7 +141,7 @@ def _unary(frame: Frame, node: ast.UnaryOp) -> Any:
 
 
 def _logic(frame: Frame, node: ast.BoolOp) -> Any:
-    """`and`, `or`: what is known while compiling decides as Python does; tensors are combined."""
+    """`and`, `or`: compile-time values short-circuit as in Python; tensors are combined."""
     every = isinstance(node.op, ast.And)
     result: Any = None
     for index, item in enumerate(node.values):
@@ -311,7 +310,7 @@ def _named_expression(frame: Frame, node: ast.NamedExpr) -> Any:
 
 
 def _comprehension(frame: Frame, node: ast.ListComp | ast.GeneratorExp) -> Any:
-    """A list over what is known while compiling."""
+    """A comprehension over compile-time values."""
     if len(node.generators) != 1:
         raise KernelError("a list has one `for`", "TIR1001")
     (loop,) = node.generators
@@ -326,7 +325,7 @@ def _comprehension(frame: Frame, node: ast.ListComp | ast.GeneratorExp) -> Any:
 
 
 def _bind_known(frame: Frame, target: ast.expr, item: Any) -> None:
-    """The names of a list's `for`: what is known stays known."""
+    """Bind the names of a comprehension's `for`; compile-time values stay compile-time values."""
     several = isinstance(target, (ast.Tuple, ast.List))
     names, items = (target.elts, static_items(item)) if several else ([target], (item,))
     if len(names) != len(items):
@@ -339,7 +338,7 @@ def _bind_known(frame: Frame, target: ast.expr, item: Any) -> None:
 
 
 def static_items(value: Any) -> tuple[Any, ...]:
-    """The items of what is known while compiling. Raises KernelError."""
+    """The items of a compile-time value. Raises KernelError."""
     if isinstance(value, (static_range, counted)):
         value = fold(range, *(static(n, "a bound") for n in value.bounds))
     if isinstance(value, (tuple, list, range, dict, str)):

@@ -29,14 +29,14 @@ class Exit:
 
 @attrs.define(eq=False)
 class Frame:
-    """A function, its names, and where its returns go. It is the `scope` that functions of the
-    language get."""
+    """A function, its names, and the target of its returns. Functions of the language get it as
+    their `scope`."""
 
     b: Builder
     source: FunctionSource
     is_kernel: bool
     caller: Callable[..., Any]
-    """Makes a call, from the frame, the function, its positional arguments and its keyword
+    """Compiles a call; its arguments are the frame, the function, its positional and its keyword
     arguments."""
     names: Names = attrs.field(init=False)
     depth: int = 0
@@ -93,7 +93,8 @@ class Frame:
         self.b.br(self.exit.block(*result.parts))
 
     def finish(self, reachable: bool) -> Any:
-        """After the last statement: the result of an inlined function, on every path."""
+        """Finish the function after its last statement; returns the result of an inlined function,
+        merged over all paths."""
         if self.exit is None:
             return self.result
         if reachable:
@@ -105,7 +106,7 @@ class Frame:
 
     @contextmanager
     def at(self, node: ast.AST) -> Generator[None, None, None]:
-        """Ops made inside are located at `node`, and so is what is wrong."""
+        """Ops and errors of the body get the location of `node`."""
         place = self.source.place(node)
         try:
             count_evaluation(self.b)

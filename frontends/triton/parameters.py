@@ -19,7 +19,7 @@ from tileir.frontends.triton.tensor import Kind, Tensor, literal
 
 @attrs.frozen
 class RuntimeParameter:
-    """A parameter at run time: its type, and what is known of every value it will have."""
+    """A parameter at run time: its type, and the properties of all its values."""
 
     type: Kind
     divisible: int = 1
@@ -28,14 +28,14 @@ class RuntimeParameter:
 
 @attrs.frozen
 class Known:
-    """An item of a tuple that is known while compiling."""
+    """An item of a tuple that is a compile-time value."""
 
     value: Any
 
 
 @attrs.frozen
 class TupleParameter:
-    """A tuple: what each item is compiled for, and its class, which may name them."""
+    """A tuple: the specialization of each item, and its class, which may name them."""
 
     items: tuple[Any, ...]
     kind: type = tuple
@@ -62,7 +62,7 @@ Argument: TypeAlias = RuntimeParameter | Known | TupleParameter | DescriptorPara
 
 
 def descriptor_parameter(element: DType, block: tuple[int, ...]) -> DescriptorParameter:
-    """A descriptor of elements of which nothing else is known."""
+    """A descriptor parameter for `element` and `block`, without further properties."""
     extents = tuple(RuntimeParameter(dtypes.int32) for _ in block)
     strides = tuple(RuntimeParameter(dtypes.int64) for _ in block[1:])
     return DescriptorParameter(RuntimeParameter(PointerType(element), 16), extents, strides, block)

@@ -45,7 +45,7 @@ def sub(b: Builder, x: Any, y: Any) -> Tensor:
     elements."""
     left, right = of(b, x), of(b, y)
     if isinstance(left.dtype, PointerType):
-        return _advance_pointer(b, left, negate(b, right))
+        return _advance_pointer(b, left, negate(b, _offset(right, opposite=True)))
     return _arithmetic(b, "sub", x, y)
 
 
@@ -55,14 +55,19 @@ def mul(b: Builder, x: Any, y: Any) -> Tensor:
 
 
 def _advance_pointer(b: Builder, pointer: Tensor, index: Tensor) -> Tensor:
+    pointer, index = broadcast(pointer, _offset(index))
+    return Tensor(b.getelementptr(pointer.expr, index.expr), pointer.dtype)
+
+
+def _offset(index: Tensor, *, opposite: bool = False) -> Tensor:
+    """`index` as a signed integer that holds it, and, with `opposite`, its opposite, except for the
+    least number of int32 and int64."""
     if not isinstance(index.dtype, DType) or not index.dtype.is_int():
         raise KernelError(f"a pointer moves by integers, not by {describe(index)}")
     if not index.dtype.signed and index.dtype.primitive_bitwidth < 64:
-        index = cast(index, dtypes.int64)
-    if index.dtype.is_bool():
-        index = cast(index, dtypes.int32)
-    pointer, index = broadcast(pointer, index)
-    return Tensor(b.getelementptr(pointer.expr, index.expr), pointer.dtype)
+        return cast(index, dtypes.int64)
+    is_narrow = opposite and index.dtype.primitive_bitwidth < 32
+    return cast(index, dtypes.int32) if is_narrow or index.dtype.is_bool() else index
 
 
 def _fold(b: Builder, function: Callable[[int, int], int], x: Tensor, y: Tensor) -> Tensor | None:

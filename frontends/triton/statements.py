@@ -24,7 +24,7 @@ from tileir.frontends.triton.tensor import Tensor, of
 
 
 def run(frame: Frame, body: Sequence[ast.stmt]) -> bool:
-    """Compile statements; whether control comes out at their end. Raises CompilationError."""
+    """Compile statements; returns whether their end is reachable. Raises CompilationError."""
     for node in body:
         rule = _RULES.get(type(node))
         with frame.at(node):
@@ -63,7 +63,8 @@ def _bind(frame: Frame, target: ast.expr, value: Any) -> None:
 
 
 def _annotated_assign(frame: Frame, node: ast.AnnAssign) -> None:
-    """`x: tl.constexpr = 4` stays known; other annotations have no effect, as in Triton."""
+    """`x: tl.constexpr = 4` is a compile-time value; other annotations have no effect, as in
+    Triton."""
     if node.value is None:
         return
     value = evaluate(frame, node.value)
@@ -154,7 +155,7 @@ def _unroll(frame: Frame, node: ast.For, items: Sequence[Any]) -> bool:
 
 
 def _bind_item(frame: Frame, target: ast.expr, item: Any) -> None:
-    """The variable of an unrolled loop: what is known stays known."""
+    """Bind the variable of an unrolled loop; a compile-time value stays one."""
     if isinstance(target, ast.Name):
         frame.names.bindings.pop(target.id, None)
         frame.names.set(target.id, item)
@@ -251,7 +252,7 @@ def _leave(frame: Frame, node: ast.Break | ast.Continue, jump: Callable[[], None
     return False
 
 
-# The rest -----------------------------------------------------------------------------------
+# Other statements ---------------------------------------------------------------------------
 
 
 def _return(frame: Frame, node: ast.Return) -> bool:

@@ -82,9 +82,10 @@ class Autotuner(KernelInterface):
         self._do_bench = options.get("do_bench") or _benchmark(options)
         self._remember = bool(options.get("cache_results"))
         self.cache: dict[Any, Config] = {}
-        """The configuration chosen for each key."""
+        """The configuration of each key."""
         self.configs_timings: dict[Config, Any] = {}
-        """Seconds of the configurations that were tried last; what `do_bench` gave."""
+        """The times of the configurations that were measured last: seconds, or the results of
+        `do_bench`."""
         self.best_config: Config = self.configs[0]
         """The configuration launched last."""
         self.bench_time = 0.0
@@ -99,8 +100,8 @@ class Autotuner(KernelInterface):
         return list(self.source.signature.parameters)
 
     def run(self, *arguments: Any, grid: Any, warmup: bool = False, **keywords: Any) -> Any:
-        """Launch the fastest configuration; the first launch of a kind finds it. Raises LaunchError
-        if no configuration runs."""
+        """Launch the fastest configuration, which the first launch with each key determines. Raises
+        LaunchError if no configuration runs."""
         positional = dict(zip(self._names, arguments, strict=False))
         if warmup:
             configs = self._prune_configs(positional, keywords)
@@ -247,7 +248,7 @@ class Autotuner(KernelInterface):
     def _prune_configs(
         self, positional: Mapping[str, Any], keywords: Mapping[str, Any]
     ) -> list[Config]:
-        """The configurations worth trying, by functions of the user's."""
+        """The configurations that remain after pruning by the user's functions."""
         prune, model = (self._prune.get(name) for name in ("early_config_prune", "perf_model"))
         configs = list(prune(self.configs, dict(positional), **keywords) if prune else self.configs)
         if not configs:
@@ -300,7 +301,7 @@ def _fill(array: Any, value: Any = 0) -> None:
 
 
 def _try_launch(runner: Any, launch: Any) -> Any:
-    """The launch, or why it fails."""
+    """The result of the launch, or its error."""
     candidate = launch.candidate
     try:
         runner.launch(
@@ -330,7 +331,7 @@ def _time_launch(runner: Any, launch: Any) -> float | TileirError:
 
 
 def _check_kernel(kernel: Any, decorator: str) -> None:
-    """Raises LaunchError where `kernel` is none."""
+    """Raises LaunchError if `kernel` is no kernel."""
     if not isinstance(getattr(kernel, "source", None), FunctionSource):
         raise launch_error(
             f"{decorator} needs a kernel, not {describe(kernel)}: jit must be below it"

@@ -90,8 +90,8 @@ def options_with_maps(
 
 
 def compiles_for_others() -> bool:
-    """Whether this process is one of a pool, as Inductor's compilers are. They work side by side,
-    while the process that launches would compile one kernel after the other."""
+    """Whether this process belongs to a pool, such as Inductor's compile workers. They compile in
+    parallel; the launching process would compile one kernel after the other."""
     process = sys.modules.get("multiprocessing.process")
     return process is not None and process.parent_process() is not None
 
@@ -136,7 +136,7 @@ def _are_short_outside(function: Function) -> bool:
 
 
 def _fewest_rows(function: Function) -> int:
-    """The rows of the dot that has the fewest."""
+    """The smallest number of rows of a dot."""
     return min(shape[-2] for shape in _dots(function, *function.blocks))
 
 
@@ -159,7 +159,8 @@ def _innermost_dots(function: Function) -> Iterator[tuple[Loop, list[tuple[int, 
 
 
 def _fill_registers(function: Function) -> bool:
-    """Whether the accumulators of each loop are worth a processor, whatever else the loop does."""
+    """Whether the accumulators of each loop are so large that a warp-specialized block is
+    worthwhile, whatever else the loop computes."""
     return all(_fills(dots) for _, dots in _innermost_dots(function))
 
 
@@ -303,7 +304,7 @@ _ROW_BYTES = 16
 """CUDA Driver API, "cuTensorMapEncodeTiled": `globalStrides`."""
 
 _FEWEST_ELEMENTS = 128 * 256
-"""128 registers of each thread of two warpgroups."""
+"""The elements of an accumulator that takes 128 registers of each thread of two warpgroups."""
 
 _FEW_REGISTERS = 64
 """Registers of a thread for accumulators, next to which those for scores and weights let a second
@@ -315,7 +316,8 @@ _WARPS = 8
 enough where several blocks run on a multiprocessor. A warp-specialized block runs there alone."""
 
 _MOST_STAGES = 8
-"""As many as fit: one block has the shared memory of a processor for itself."""
+"""The most stages. As many as fit are used, because one block has the shared memory of a
+multiprocessor for itself."""
 
 _FEWEST_STAGES = 2
 """With one stage, nothing is copied while warpgroups multiply. A launch asks for one where Triton's
@@ -329,7 +331,7 @@ _ROWS, _WARPGROUP = 64, 4
 instances of such dots (`pingpong`): one stores its result while the other multiplies."""
 
 _LINE_BYTES = 128
-"""Of a line of a cache."""
+"""Bytes of a cache line."""
 
 _FEWEST_COLUMNS = 128
 """With fewer, shared memory does not feed the tensor cores: in the cycles that an instruction of 64

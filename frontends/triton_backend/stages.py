@@ -36,12 +36,12 @@ from tileir_triton.reporting import COMPILED_BY, REASON, KernelRecord, note
 from tileir_triton.settings import Settings
 
 _NO_ASSEMBLER = "TIR0704"
-"""There is no nvJitLink; Triton brings ptxas."""
+"""The error code of a missing nvJitLink; Triton has its own ptxas."""
 
 _TOO_MUCH_SHARED_MEMORY = "TIR0708"
 
 _FEWEST_STAGES = 2
-"""With less, nothing is loaded ahead, which is not what a kernel with more asks for."""
+"""The fewest stages to which a kernel is reduced: with one stage nothing is loaded ahead."""
 
 _REGISTER_PERCENT = 210
 """The limit for the tiles of an operation: twice the registers of a thread. Programs for Triton
@@ -151,7 +151,7 @@ def _with_one_stage_less(options: Any) -> Any:
 
 
 def _refusal(metadata: dict[str, Any], options: Any, instrumented: bool) -> str:
-    """Why a kernel with these options is Triton's; '' where it is not."""
+    """The reason why Triton has to compile a kernel with these options; '' if there is none."""
     if getattr(options, "instrumentation_mode", "") or instrumented:
         return "it is compiled with instrumentation"
     if options.num_ctas != 1 and "num_ctas" not in metadata:  # jax-triton's start with nothing
@@ -163,8 +163,8 @@ def _refusal(metadata: dict[str, Any], options: Any, instrumented: bool) -> str:
 
 
 def _refusal_of_descriptors(settings: Settings, metadata: dict[str, Any], options: Any) -> str:
-    """Why a kernel that takes descriptors of the host is Triton's; '' where it is not. tileir has
-    to launch it where a descriptor has NaN as padding."""
+    """The reason why Triton has to compile a kernel with host descriptors; '' if there is none.
+    tileir has to launch it if a descriptor has NaN as padding."""
     if not settings.maps:
         return "it takes descriptors of the host, and no-maps lets Triton launch every kernel"
     if "num_ctas" not in metadata:
@@ -183,7 +183,7 @@ def _starts_clusters(options: Any) -> str:
 
 
 def _needs_tritons_launcher(options: Any) -> str:
-    """Why tileir cannot launch a kernel with these options; '' where it can."""
+    """The reason why tileir cannot launch a kernel with these options; '' if it can."""
     if options.num_ctas != 1:
         return _starts_clusters(options)
     for name in ("launch_pdl", "launch_cooperative_grid"):
@@ -297,8 +297,8 @@ def _parameters(text: str) -> str:
 
 
 def _target(capability: int) -> str:
-    """The name of the target with that compute capability, with what only this one has where
-    tileir uses it."""
+    """The name of the target with that compute capability, with its architecture-specific features
+    if tileir uses them."""
     specific = f"sm_{capability}a"
     return specific if specific in tileir.backend.TARGETS else f"sm_{capability}"
 
@@ -316,7 +316,7 @@ def _metadata(kernel: CompiledKernel) -> dict[str, Any]:
 
 
 def _left(metadata: dict[str, Any], name: str, options: Any, reason: str, begin: float) -> None:
-    """Note that Triton compiles the kernel."""
+    """Record that Triton compiles the kernel, with the reason."""
     _record(metadata, name, "triton", reason, options.num_warps, begin)
 
 
@@ -331,7 +331,7 @@ def _record(
 
 
 def _out_of_resources(reason: str) -> Exception:
-    """Triton's error for a configuration that needs more than there is."""
+    """Triton's error for a configuration that exceeds the resources of the GPU."""
     from triton.runtime.errors import OutOfResources
 
     return OutOfResources(0, 0, reason)

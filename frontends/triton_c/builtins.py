@@ -174,7 +174,7 @@ def _atomic(operation: Callable[[Any], Any]) -> Builtin:
 
 
 def _compare_exchange(frame: Frame, items: list[Item], size: Size) -> Item:
-    """`atomic_cas(p, old, new)`: what was there."""
+    """`atomic_cas(p, old, new)`: returns the old value."""
     _count(items, 3, 3)
     pointer = items[0]
     if not isinstance(pointer, TypedValue) or pointer.kind.pointee is None:

@@ -104,8 +104,8 @@ def pointer_to(pointee: CType, space: AddressSpace = AddressSpace.GLOBAL) -> CTy
 
 
 def usual(a: CType, b: CType) -> CType:
-    """The type that an operation on both is done in (C11 6.3.1.8, with half and without the
-    promotion of floats). Raises ProgramError."""
+    """The type of an operation on both (C11 6.3.1.8, with half and without the promotion of
+    floats). Raises ProgramError."""
     if a.is_pointer or b.is_pointer:
         if a == b:
             return a

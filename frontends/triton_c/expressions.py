@@ -1,4 +1,4 @@
-"""Expressions: what each node of the tree evaluates to."""
+"""Expressions: the evaluation of each node of the tree."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def effect(frame: Frame, node: Any) -> Item | None:
 
 
 def constant_of(frame: Frame, node: Any) -> int:
-    """An integer known while compiling. Raises CompilationError."""
+    """A compile-time integer. Raises CompilationError."""
     result = evaluate(frame, node)
     with frame.at(node):
         if isinstance(result, TypedValue) or not isinstance(result, int):
@@ -91,7 +91,7 @@ def _sequence(frame: Frame, node: Any) -> Item:
 
 
 def combine(frame: Frame, sign: str, x: Item, y: Item) -> Item:
-    """`x sign y`, computed at once where both are known."""
+    """`x sign y`; computed at compile time if both are compile-time values."""
     if isinstance(x, TypedValue) or isinstance(y, TypedValue):
         return values.BINARY[sign](frame.b, x, y)
     return numbers.binary(sign, x, y)
@@ -110,7 +110,7 @@ def _dereference(frame: Frame, node: Any) -> Item:
 
 
 def load(frame: Frame, pointer: Item, other: Item | None) -> TypedValue:
-    """`*pointer`, where the predicate holds; `other` elsewhere. Raises ProgramError."""
+    """`*pointer` where the predicate is true, `other` elsewhere. Raises ProgramError."""
     if not isinstance(pointer, TypedValue) or pointer.kind.pointee is None:
         raise ProgramError(f"* needs pointers, not {describe(pointer)}")
     place, mask = pointer, frame.predicate
@@ -145,7 +145,8 @@ def _conditional(frame: Frame, node: Any) -> Item:
 
 
 def _holds(pointer: Item, number: Item) -> bool:
-    """Whether memory at `pointer` can hold `number`, so that a load may give it instead."""
+    """Whether the pointee type of `pointer` can represent `number`, so that a load may have it as
+    `other`."""
     kind = pointer.kind.pointee if isinstance(pointer, TypedValue) else None
     return isinstance(number, int) or kind is None or kind.is_float
 
@@ -200,7 +201,7 @@ def _place(frame: Frame, node: Any) -> tuple[Callable[[], Item], Callable[[Item]
 
 
 def store(frame: Frame, pointer: Item, item: Item) -> TypedValue:
-    """`*pointer = item`, where the predicate holds. Raises ProgramError."""
+    """`*pointer = item` where the predicate is true. Raises ProgramError."""
     if not isinstance(pointer, TypedValue) or pointer.kind.pointee is None:
         raise ProgramError(f"* needs pointers, not {describe(pointer)}")
     new, mask, place = values.convert(frame.b, item, pointer.kind.pointee), frame.predicate, pointer
@@ -213,7 +214,7 @@ def store(frame: Frame, pointer: Item, item: Item) -> TypedValue:
 
 
 def _step(frame: Frame, node: Any) -> Item:
-    """`++x`, `x++` and the like: the value before or after."""
+    """`++x`, `x++`, `--x`, `x--`: the value after or before the step."""
     before = node.data == "before"
     target, sign = (node.children[1], node.children[0]) if before else node.children
     read, write = _place(frame, target)

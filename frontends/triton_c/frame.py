@@ -18,8 +18,8 @@ from tileir.frontends.triton_c.values import Item, TypedValue, convert, fit, sel
 
 @attrs.frozen(eq=False)
 class DeclaredVariable:
-    """A declared name: its type, shape, and the SSA variable that holds it. Where the `predicate`
-    that it is declared under does not hold, nothing sees it."""
+    """A declared name: its type, its shape, and its SSA variable. Where the `predicate` of its
+    declaration is false, nothing reads it."""
 
     kind: CType
     shape: tuple[int, ...]
@@ -85,7 +85,7 @@ class Frame:
         return TypedValue(result.var.get(), result.kind)
 
     def assign(self, name: str, item: Item) -> TypedValue:
-        """`name = item`, where the predicate holds. Raises ProgramError."""
+        """`name = item` where the predicate is true. Raises ProgramError."""
         if name in self.constant_of and not any(name in scope for scope in self.scopes):
             raise ProgramError(f"{name} is constant", "TIR1004")
         target = self.variable(name)
@@ -98,7 +98,7 @@ class Frame:
 
     @contextmanager
     def block(self) -> Generator[None, None, None]:
-        """Names declared inside are gone after."""
+        """Names that are declared in the body end with it."""
         self.scopes.append({})
         yield
         self.scopes.pop()
@@ -107,7 +107,7 @@ class Frame:
 
     @contextmanager
     def under(self, condition: TypedValue) -> Generator[None, None, None]:
-        """All that is loaded, stored and assigned inside is so only where `condition` holds."""
+        """Loads, stores and assignments of the body are executed only where `condition` is true."""
         before = self.predicate
         self.predicate = condition if before is None else self.conjunction(before, condition)
         yield
@@ -122,7 +122,7 @@ class Frame:
 
     @contextmanager
     def at(self, node: Any) -> Generator[None, None, None]:
-        """Ops made inside are located at `node`, and so is what is wrong."""
+        """Ops and errors of the body get the location of `node`."""
         meta = node.meta if hasattr(node, "meta") else node
         place = self.text.place(getattr(meta, "line", 1), getattr(meta, "column", 1))
         try:

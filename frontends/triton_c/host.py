@@ -12,7 +12,7 @@ from tileir.frontends.triton_c.errors import CompilationError, ProgramError, err
 from tileir.frontends.triton_c.reading import Text
 
 _MOST_ITERATIONS = 1 << 20
-"""Iterations of a host's loop before it is taken to be endless."""
+"""The most iterations of a loop on the host, which is then treated as endless."""
 
 
 class _Leave(Exception):  # noqa: N818 - `break`, which is no error
@@ -25,8 +25,8 @@ class _Continue(_Leave):
 
 @attrs.define(eq=False)
 class Host:
-    """The host's names: numbers, and arrays that can be indexed; of some the type is known, of
-    arrays their elements'."""
+    """The host's names: numbers, and arrays that can be indexed. The types of some are known; for
+    arrays, those of their elements."""
 
     text: Text
     names: dict[str, Any]
@@ -35,7 +35,7 @@ class Host:
     loops: int = 0
 
     def run(self, node: Any) -> None:
-        """Carry out a statement. Raises CompilationError."""
+        """Execute a statement. Raises CompilationError."""
         self._apply_rule(node, _STATEMENTS.get(node.data))
 
     def value(self, node: Any) -> Any:
@@ -167,7 +167,7 @@ def _assign(host: Host, node: Any) -> Any:
 
 
 def _write(host: Host, target: Any, new: Any) -> Any:
-    """`target = new`: what it is then. Raises ProgramError."""
+    """`target = new`; returns the new value. Raises ProgramError."""
     if target.data == "subscript":
         array, index = _element(host, target)
         array[index] = host.convert(str(target.children[0].children[0]), new)

@@ -1,4 +1,4 @@
-"""C's operators on numbers known while compiling, and on the host."""
+"""C's operators on compile-time numbers, and on those of the host."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def parse(text: str) -> float:
 
 
 def _check_range(number: float) -> float:
-    """`number`, which no integer type holds where it is too large. Raises ValueError."""
+    """`number`. Raises ValueError if it is too large for every integer type."""
     if isinstance(number, int) and not -(1 << 63) <= number < 1 << 64:
         raise ValueError("numbers have 64 bits")
     return number

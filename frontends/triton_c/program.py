@@ -1,4 +1,4 @@
-"""A program: its tunables, constants and functions, and the modules made of them."""
+"""A program: its tunables, constants and functions, and the modules that are built from them."""
 
 from __future__ import annotations
 
@@ -305,7 +305,7 @@ def _callables(program: Program) -> dict[str, Callable[..., Any]]:
 
 
 def _inline(program: Program, outer: Frame, node: Any, items: list[Item]) -> Item | None:
-    """A function in place of its call."""
+    """Inline a function at its call."""
     if outer.depth >= _DEEPEST:
         raise ProgramError(f"calls of {_name(node)} are more than {_DEEPEST} deep")
     parameters, result, b = (

@@ -47,7 +47,8 @@ class _ExpandedError(Exception):
 
 
 class _Preprocessor(pcpp.Preprocessor):
-    """pcpp, with errors kept instead of printed, and a limit on what macros expand to."""
+    """pcpp, which collects errors instead of printing them, with a limit on the expansion of
+    macros."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -79,7 +80,7 @@ class _Preprocessor(pcpp.Preprocessor):
     def on_directive_handle(
         self, directive: Any, toks: Any, ifpassthru: bool, precedingtoks: Any
     ) -> Any:
-        """Remember where the directive is that comes next."""
+        """Record the location of the next directive."""
         self._directive = directive.source, directive.lineno
         return super().on_directive_handle(directive, toks, ifpassthru, precedingtoks)
 
@@ -94,7 +95,7 @@ class _Preprocessor(pcpp.Preprocessor):
         return True
 
     def on_error(self, file: str, line: int, msg: str) -> None:
-        """Keep what is wrong; what has no place is wrong with the last directive."""
+        """Collect an error; one without a location gets that of the last directive."""
         file, line = (file, line) if line else self._directive
         self.problems.append((file, line, msg.strip()))
 
@@ -104,7 +105,7 @@ class _Preprocessor(pcpp.Preprocessor):
         return ()
 
     def preprocess(self, source: str, file: str) -> str:
-        """`source` with its directives carried out."""
+        """`source` after the execution of its directives."""
         out = io.StringIO()
         try:
             self.parse(source, file)
@@ -165,7 +166,7 @@ def _grammar() -> lark.Lark:
 
 
 def parse(text: Text) -> Any:
-    """The tree of a program. Raises CompilationError at what does not belong."""
+    """The tree of a program. Raises CompilationError at the first syntax error."""
     try:
         return _grammar().parse(text.text)
     except lark.UnexpectedToken as error:

@@ -15,7 +15,7 @@ from tileir.types import AddressSpace, tile
 
 
 def run(frame: Frame, node: Any) -> bool:
-    """Compile a statement; whether control comes out at its end. Raises CompilationError."""
+    """Compile a statement; returns whether its end is reachable. Raises CompilationError."""
     rule = _RULES.get(node.data)
     with frame.at(node):
         if rule is None:
@@ -24,7 +24,7 @@ def run(frame: Frame, node: Any) -> bool:
 
 
 def run_all(frame: Frame, nodes: Any) -> bool:
-    """Compile statements up to the first that control does not come out of."""
+    """Compile statements up to the first one whose end is unreachable."""
     return all(run(frame, node) for node in nodes)
 
 

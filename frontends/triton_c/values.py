@@ -1,8 +1,6 @@
 """Values of a program and C's operators on them, elementwise, with broadcasting (MAPL'19 3.2.2).
 
-Numbers written in the program take the type of the other operand, and have C's where there
-is none.
-"""
+Literals take the type of the other operand; without another operand they have C's type."""
 
 from __future__ import annotations
 
@@ -33,7 +31,7 @@ class TypedValue:
 
 
 Item: TypeAlias = "TypedValue | int | float"
-"""A value of run time, or a number known while compiling."""
+"""A run-time value, or a compile-time number."""
 
 
 def describe(item: Item) -> str:
@@ -234,7 +232,8 @@ def _bits(name: str) -> Callable[[Builder, Item, Item], TypedValue]:
 
 
 def _shift(right: bool) -> Callable[[Builder, Item, Item], TypedValue]:
-    """The result has the type of what is shifted; a number's is wide enough for the count."""
+    """The result has the type of the shifted operand; a literal gets a type that is wide enough for
+    the count."""
 
     def apply(b: Builder, x: Item, y: Item) -> TypedValue:
         value, count = value_of(b, x), value_of(b, y)

@@ -76,13 +76,14 @@ def _numerics(f: RegionReader, s: Operation) -> dict[str, Any]:
 
 
 _DECIDED_BY = {"arith.andi": False, "arith.ori": True}
-"""The condition that gives a conjunction or disjunction its value, whatever the other one is."""
+"""The value of a condition that determines a conjunction or disjunction, whatever the other one
+is."""
 
 
 def _conditions(f: RegionReader, s: Operation) -> Expr | None:
-    """A conjunction or disjunction of a condition that is defined and one that may not be, as a
-    `select` by the first: it is defined where the first one decides, as it is for Triton's
-    compiler. None for all other ops."""
+    """A conjunction or disjunction of a defined condition and one that may be undefined becomes a
+    `select` by the first: it is defined where the first one determines it, as in Triton's compiler.
+    None for all other ops."""
     if s.name not in _DECIDED_BY or element_of(s.result) is not I1:
         return None
     first, second = f.operands(s)
@@ -272,7 +273,8 @@ class _Scope:
 
 @rule("tt.extern_elementwise")
 def _extern(f: RegionReader, s: Operation) -> Expr:
-    """A formula where the function has one for these operands, else the function by its symbol."""
+    """The formula of the function for these operands, if there is one, else a call by its
+    symbol."""
     from tileir.frontends.ttir.libdevice import function_of  # all formulas of Triton's language
 
     symbol, values = str(s.options.get("symbol", "")), f.operands(s)

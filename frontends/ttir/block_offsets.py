@@ -1,10 +1,9 @@
 """Offsets of blocks, `index * BLOCK + arange(BLOCK)`: integer arithmetic that does not wrap.
 
-TTIR's integers have no sign, and its additions no promise. Triton's axis analysis takes a
-contiguous dividend for one that does not wrap and is not negative: `x % 64` then is contiguous in
-64 elements. With the promise that such offsets do not wrap, ranges prove it. What is not
-contiguous, as hashes are not, is promised nothing.
-"""
+TTIR's integers have no sign, and its additions no promise. Triton's axis analysis assumes that a
+contiguous dividend does not wrap and is not negative: `x % 64` is then contiguous in 64 elements.
+With the promise that such offsets do not wrap, the range analysis proves the same. Values that are
+not contiguous, such as hashes, get no promise."""
 
 from __future__ import annotations
 

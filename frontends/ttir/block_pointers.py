@@ -1,9 +1,7 @@
 """Block pointers (`tt.make_tensor_ptr`, up to Triton 3.7): a pointer with extents, strides and the
-offsets of a block. An access is to pointers of elements, as Triton's pass
-`triton-rewrite-tensor-pointer` has them, and masked in the dimensions of `boundaryCheck`.
-
-Control passes on all values that a block pointer consists of.
-"""
+offsets of a block. An access uses pointers to elements, as after Triton's pass
+`triton-rewrite-tensor-pointer`, and is masked in the dimensions of `boundaryCheck`. Branches and
+loops pass all values that a block pointer consists of."""
 
 from __future__ import annotations
 

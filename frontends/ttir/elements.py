@@ -1,7 +1,5 @@
-"""`tt.map_elementwise`: a function of elements, carried out on tiles of them.
-
-Where elements take different ways both are gone, and each element keeps what it finds on its own.
-"""
+"""`tt.map_elementwise`: a function of elements, executed on tiles of them. If elements take
+different branches, both are executed, and each element selects the values of its own branch."""
 
 from __future__ import annotations
 
@@ -38,7 +36,8 @@ def _map_elementwise(f: RegionReader, s: Operation) -> list[Expr]:
 
 
 def _unpack(b: Builder, x: Expr, pack: int) -> list[Expr]:
-    """Elements in packs of `pack` that follow one another: the first of each pack, and so on."""
+    """Elements in packs of `pack` neighbours: the first elements of all packs, then the second
+    ones, and so on."""
     count = math.prod(shape_of(x.type))
     if pack < 1 or pack & (pack - 1) or count % pack:
         raise UnsupportedStatement(f"{count} elements are not divisible by the pack size {pack}")
@@ -59,8 +58,8 @@ def _pack(b: Builder, parts: Sequence[Expr]) -> Expr:
 
 @attrs.define(eq=False)
 class _TileRegion(RegionReader):
-    """A region on elements, carried out on tiles of `shape`. What it takes from around it is the
-    same for every element; `guarded` where some elements are not meant."""
+    """A region on elements, executed on tiles of `shape`. Values from outside are the same for
+    every element. `guarded` if only some elements execute it."""
 
     shape: tuple[int, ...] = ()
     guarded: bool = False
@@ -102,8 +101,8 @@ class _TileRegion(RegionReader):
     def _through(
         self, section: Section, here: Expr, ways: dict[str, list[tuple[Expr, list[Expr]]]]
     ) -> list[tuple[Expr, list[Expr]]]:
-        """Carry out a block for the elements `here`, and add to `ways` where they go; what the
-        region gives for them, where it ends there."""
+        """Execute a block for the elements `here`, and add their successors to `ways`. Returns the
+        region's results for these elements if the block ends the region."""
         *body, last = section.statements
         self._carry_out(body)
         if last.name not in _BRANCHES:

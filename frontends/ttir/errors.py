@@ -22,6 +22,6 @@ class UnsupportedStatement(Exception):  # noqa: N818 - never seen outside
 def error_at(
     message: str, place: Location | None, code: str = "TIR1001", source: Location | None = None
 ) -> CompilationError:
-    """An error at `place`; `source` is where the user wrote what stands there."""
+    """An error at `place`; `source` is the corresponding location in the user's program."""
     note = Diagnostic(code, "written here", source, Severity.NOTE)
     return CompilationError(Diagnostic(code, message, place, notes=(note,) if source else ()))

@@ -30,7 +30,7 @@ _UNLIKE_TRITON = (
     TypeError,
     ValueError,
 )
-"""Exceptions that a rule raises for a statement that is not as Triton prints it."""
+"""Exceptions that a rule raises for a statement of a form that Triton does not print."""
 
 RULES: dict[str, Rule] = {}
 """Rules by the name of the op."""
@@ -154,8 +154,8 @@ class RegionReader:
         return self._add_hints(s, result) if isinstance(result, Expr) else result
 
     def _add_hints(self, s: Operation, expr: Expr) -> Expr:
-        """`expr` with what the attributes of its statement promise of it. Triton lets every op
-        have them; what no address is computed from has no use for them."""
+        """`expr` with the promises of its statement's attributes. Every op of Triton may have them;
+        they are only used for values that addresses depend on."""
         for name, op in _HINTS.items():
             values = s.options.get(name)
             if values and element_of(expr.type) in INDICES | POINTERS:

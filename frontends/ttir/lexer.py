@@ -18,7 +18,7 @@ _NUMBER = r"-?(?:0x[0-9A-Fa-f]+|\d+(?:\.\d*(?:[eE][-+]?\d+)?)?)"
 _TYPE = r"(?:(?:tensor<(?:\d+x)++(?:\w++|!tt\.ptr<\w+>)>|!tt\.ptr<\w+>)(?!\w)|[a-z]\w*(?![\w.$<]))"
 _OPTION, _ATTRIBUTE = rf"{_NAME}[ ]=[ ]{_NAME}(?![\w.$<])", r"[\w.]+[ ]=[ ]-?\d+[ ]:[ ]i32"
 _OTHER_WORDS = r"(?:attributes|dense|do|else|loc|to)\b"
-"""What does not stand for itself between the name of an op and the types."""
+"""Words with a special meaning between the name of an op and the types."""
 
 _STATEMENT = rf"""(?P<statement>(?<![^\n])[ ]*
       (?:(?P<result>%[-\w.$]+)[ ]=[ ])? (?P<name>(?!tt\.func\b){_NAME}\.[\w.]+)

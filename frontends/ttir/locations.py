@@ -12,11 +12,12 @@ _ENTRY = re.compile(r"^(#loc\w*) = loc\((.*)\)$", re.MULTILINE)
 _PLACE = re.compile(r'"((?:[^"\\]|\\.)*)":(\d+):(\d+)')
 _NAME = re.compile(r"#loc\w*")
 _DEEP = 32
-"""Entries that an entry refers to, one through the other."""
+"""The longest chain of references between entries."""
 
 
 class Locations:
-    """The table of a text. What is inlined stands where it was written, not where it is called."""
+    """The table of a text. An inlined op has the location of its definition, not that of the
+    call."""
 
     def __init__(self, text: str) -> None:
         self._table = dict(_ENTRY.findall(text))

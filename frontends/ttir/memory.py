@@ -127,7 +127,8 @@ def _checked_axes(s: Operation) -> list[int]:
 
 
 def _load_block(f: RegionReader, s: Operation, block: BlockPointer) -> Expr:
-    """Outside of the array zeros or NaNs, or what loads that are masked off give."""
+    """Load a block. Elements outside of the array are zeros or NaNs, or the value of masked-off
+    loads."""
     b, kind = f.b, block.type.block
     mask = block.mask(b, _checked_axes(s))
     if mask is None:
@@ -190,7 +191,7 @@ def _atomic_store(f: RegionReader, s: Operation) -> None:
 
 @rule("tt.atomic_poll")
 def _atomic_poll(f: RegionReader, s: Operation) -> Expr:
-    """Loads until each element was seen to be what is expected."""
+    """Load until each element has had its expected value."""
     pointer, expected, *limit = f.operands(s)
     if limit or any("timeout" in name for name in s.options):
         raise UnsupportedStatement("a poll with a timeout is not supported")
@@ -244,8 +245,8 @@ def _dependency_wait(f: RegionReader, s: Operation) -> None:
 
 @rule("tt.grid_dependency_launch_dependents")
 def _dependency_launch(f: RegionReader, s: Operation) -> None:
-    """The next kernel may begin once every block has come here or has ended; its own wait is for
-    the end of this kernel and for what it has stored."""
+    """The next kernel may begin once every block has executed this or has ended. Its own wait is
+    for the end of this kernel and for its stores."""
     _grid_control(f, "launch_dependents")
 
 

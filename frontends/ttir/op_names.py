@@ -1,4 +1,4 @@
-"""Ops of TTIR that are one op of the IR, in both directions: what reading and writing share."""
+"""Ops of TTIR that correspond to one op of the IR, for reading and writing."""
 
 ELEMENTWISE = {
     "arith.addi": "add", "arith.subi": "sub", "arith.muli": "mul", "arith.andi": "and",

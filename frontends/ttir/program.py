@@ -87,7 +87,7 @@ def _module(
 
 
 def _check_parameters(function: Function) -> None:
-    """No two parameters have one name, and none is a block pointer. Raises CompilationError."""
+    """Raise CompilationError if two parameters have the same name, or if one is a block pointer."""
     names = set[str]()
     for name, _, _ in function.parameters:
         if name in names:

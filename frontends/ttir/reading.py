@@ -27,9 +27,9 @@ _NESTED = 64
 def read_functions(text: str, file: str) -> list[Function]:
     """The functions of a TTIR text. Raises CompilationError.
 
-    Statements in the usual form are read line by line. Where that leads to an error, all is read
-    token by token, which finds the place of the error, or that there is none: a line may be part
-    of something else."""
+    Statements in the usual form are read line by line. After an error, the whole text is read token
+    by token. This determines the location of the error, or that there is none: a line may be part
+    of a longer construct."""
     locations = Locations(text)
     try:
         return Reader(tokens(text, file, lines=True), file, locations).module()
@@ -49,18 +49,18 @@ class Reader:
 
     @property
     def next(self) -> Token:
-        """The token that comes."""
+        """The next token."""
         return self.tokens[self.place]
 
     def take(self) -> Token:
-        """The token that comes, passed."""
+        """Consume and return the next token."""
         token = self.tokens[self.place]
         if token.kind != "eof":
             self.place += 1
         return token
 
     def accept(self, text: str) -> bool:
-        """Pass `text` if it comes."""
+        """Consume `text` if it is the next token; returns whether it was."""
         token = self.tokens[self.place]
         if token.text != text or token.kind == "string":
             return False
@@ -68,13 +68,13 @@ class Reader:
         return True
 
     def expect(self, text: str) -> Token:
-        """Pass `text`, which has to come."""
+        """Consume `text`, which must be the next token."""
         if self.next.text != text:
             raise self.unexpected_token(f"{text!r} is expected")
         return self.take()
 
     def unexpected_token(self, why: str) -> CompilationError:
-        """The error that the token that comes does not belong there."""
+        """The error for an unexpected next token."""
         shown = "the end" if self.next.kind == "eof" else repr(self.next.text)
         return error_at(f"{shown} does not belong here: {why}", self.at(self.next))
 

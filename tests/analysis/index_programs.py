@@ -139,10 +139,10 @@ def _binary(p: Program) -> None:
     attributes = (
         {"overflow": p.random.choice(tuple(Overflow))} if word in ("add", "sub", "mul") else {}
     )
-    p.emit(word, *_shuffled(p, lhs, p.of_type(lhs.type)), **attributes)
+    p.emit(word, *_in_random_order(p, lhs, p.of_type(lhs.type)), **attributes)
 
 
-def _shuffled(p: Program, a: Any, b: Any) -> tuple[Any, Any]:
+def _in_random_order(p: Program, a: Any, b: Any) -> tuple[Any, Any]:
     return (a, b) if p.random.random() < 0.6 else (b, a)
 
 
@@ -211,7 +211,7 @@ def _compare(p: Program) -> None:
     lhs = p.pick(_integer)
     if lhs is not None:
         word = p.random.choice(tuple(IntegerPredicate))
-        p.emit("icmp", *_shuffled(p, lhs, p.of_type(lhs.type)), predicate_=word)
+        p.emit("icmp", *_in_random_order(p, lhs, p.of_type(lhs.type)), predicate_=word)
 
 
 def _scalar_compare(p: Program) -> Value:
@@ -230,7 +230,7 @@ def _select(p: Program) -> None:
         return
     value = p.pick(lambda v: shape_of(v.type) == shape_of(condition.type) and v is not condition)
     if value is not None:
-        p.emit("select", condition, *_shuffled(p, value, p.of_type(value.type)))
+        p.emit("select", condition, *_in_random_order(p, value, p.of_type(value.type)))
 
 
 def _psi(p: Program) -> None:
@@ -279,12 +279,12 @@ def _index(p: Program) -> None:
         return
     row = Tile(element, (size,))
     base = p.emit("splat", p.emit("mul", scalar, unit), row)
-    offsets = p.emit("add", *_shuffled(p, base, p.emit("make_range", row, start=0)))
+    offsets = p.emit("add", *_in_random_order(p, base, p.emit("make_range", row, start=0)))
     kind = p.random.choice(("compare", "compare", "divide", "mask"))
     if kind == "compare":
         bound = p.emit("splat", p.of_type(element), row)
         word = p.random.choice(tuple(IntegerPredicate))
-        p.emit("icmp", *_shuffled(p, offsets, bound), predicate_=word)
+        p.emit("icmp", *_in_random_order(p, offsets, bound), predicate_=word)
     elif kind == "divide":
         word = p.random.choice(("udiv", "sdiv"))
         p.emit(word, offsets, p.of_type(row), rounding=p.random.choice(tuple(DivRounding)))

@@ -19,7 +19,7 @@ def kernel(body: str, ending: str = "  ret\n") -> Function:
     return textual.parse(HEADER + body + ending + "}\n").kernel()
 
 
-def named(function: Function, name: str) -> Value:
+def value_named(function: Function, name: str) -> Value:
     values = [p.value for p in function.parameters]
     for block in function.blocks.values():
         values += [*block.parameters, *(v for op in block.ops for v in op.results)]

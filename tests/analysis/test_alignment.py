@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.analysis.kernels import GRID, LOOP, kernel, named
+from tests.analysis.kernels import GRID, LOOP, kernel, value_named
 from tests.sizes import for_each
 from tileir.analysis.alignment import Alignment, alignment
 from tileir.analysis.ranges import ranges
@@ -17,9 +17,9 @@ from tileir.types import I32, Tile
 from tileir.values import Value
 
 
-def aligned(body: str, name: str = "v") -> Alignment:
+def alignment_of(body: str, name: str = "v") -> Alignment:
     function = kernel(body)
-    return alignment(function).of(named(function, name))
+    return alignment(function).of(value_named(function, name))
 
 
 # The index of a block: splat(pid * B) + range.
@@ -33,7 +33,7 @@ BYTES = "  %e = bitcast i8* %y\n  %b = splat i8*<64> %e\n"
 FEW = OFFSETS + "  %d, _ = icmp (i1<64>, i1<64>) %r, 24 {predicate = slt}\n"
 
 
-def compared(word: str, lhs: str, rhs: str, bound: str, before: str = OFFSETS) -> str:
+def comparison_with_splat(word: str, lhs: str, rhs: str, bound: str, before: str = OFFSETS) -> str:
     """`%v`: the offsets `%o` against `%t`, a splat of `bound`."""
     text = f"  %t = splat i32<64> {bound}\n  %v, _ = icmp (i1<64>, i1<64>) {lhs}, {rhs} "
     return before + text + f"{{predicate = {word}}}"
@@ -94,18 +94,18 @@ ALIGNMENTS: list[tuple[str, tuple[int, int, int]]] = [
     (OFFSETS + "  %v = urem i32<64> %o, 24", (8, 8, 1)),
     ("  %s = splat i32<64> %m\n  %v = urem i32<64> %r, %s", (1, 1, 1)),
     # masks
-    (compared("slt", "%o", "%t", "%n"), (1, 1, 4)),
-    (compared("sge", "%o", "%t", "%n"), (1, 1, 4)),
-    (compared("sgt", "%t", "%o", "%n"), (1, 1, 4)),
-    (compared("sle", "%t", "%o", "%n"), (1, 1, 4)),
-    (compared("ult", "%o", "%t", "%n"), (1, 1, 4)),
-    (compared("sle", "%o", "%t", "%n"), (1, 1, 1)),
-    (compared("sgt", "%o", "%t", "%n"), (1, 1, 1)),
-    (compared("slt", "%t", "%o", "%n"), (1, 1, 1)),
-    (compared("eq", "%o", "%t", "%n"), (1, 1, 1)),
-    (compared("ne", "%o", "%t", "%n"), (1, 1, 1)),
-    (compared("slt", "%o", "%t", "%m"), (1, 1, 1)),
-    (compared("slt", "%o", "%t", "%n", SAFE), (1, 1, 1)),
+    (comparison_with_splat("slt", "%o", "%t", "%n"), (1, 1, 4)),
+    (comparison_with_splat("sge", "%o", "%t", "%n"), (1, 1, 4)),
+    (comparison_with_splat("sgt", "%t", "%o", "%n"), (1, 1, 4)),
+    (comparison_with_splat("sle", "%t", "%o", "%n"), (1, 1, 4)),
+    (comparison_with_splat("ult", "%o", "%t", "%n"), (1, 1, 4)),
+    (comparison_with_splat("sle", "%o", "%t", "%n"), (1, 1, 1)),
+    (comparison_with_splat("sgt", "%o", "%t", "%n"), (1, 1, 1)),
+    (comparison_with_splat("slt", "%t", "%o", "%n"), (1, 1, 1)),
+    (comparison_with_splat("eq", "%o", "%t", "%n"), (1, 1, 1)),
+    (comparison_with_splat("ne", "%o", "%t", "%n"), (1, 1, 1)),
+    (comparison_with_splat("slt", "%o", "%t", "%m"), (1, 1, 1)),
+    (comparison_with_splat("slt", "%o", "%t", "%n", SAFE), (1, 1, 1)),
     (OFFSETS + "  %v, _ = icmp (i1<64>, i1<64>) %o, 1000 {predicate = slt}", (1, 1, 8)),
     # pointers, in bytes
     (OFFSETS + "  %p = splat f32*<64> %x\n  %v = getelementptr f32*<64> %p, %o", (16, 64, 1)),
@@ -197,7 +197,7 @@ ALIGNMENTS: list[tuple[str, tuple[int, int, int]]] = [
 
 @for_each(("body", "expected"), ALIGNMENTS)
 def test_alignment_of_rows(body: str, expected: tuple[int, int, int]) -> None:
-    alignment = aligned(body + "\n")
+    alignment = alignment_of(body + "\n")
     assert (alignment.multiple[0], alignment.contiguity[0], alignment.constancy[0]) == expected
 
 
@@ -239,7 +239,7 @@ def test_alignment_of_rows(body: str, expected: tuple[int, int, int]) -> None:
     ],
 )
 def test_alignment_of_grids(body: str, multiple: Any, contiguity: Any, constancy: Any) -> None:
-    alignment = aligned(GRID + body)
+    alignment = alignment_of(GRID + body)
     assert (alignment.multiple, alignment.contiguity, alignment.constancy) == (
         multiple,
         contiguity,
@@ -250,14 +250,14 @@ def test_alignment_of_grids(body: str, multiple: Any, contiguity: Any, constancy
 def test_loops_are_solved_to_a_fixpoint() -> None:
     function = kernel(LOOP.format(step=8, next="%s"))
     facts = alignment(function)
-    by_name = {name: facts.of(named(function, name)).multiple for name in "ijpqsv"}
+    by_name = {name: facts.of(value_named(function, name)).multiple for name in "ijpqsv"}
     assert by_name == {"i": (8,), "j": (8,), "p": (16,), "q": (16,), "s": (4,), "v": (4,)}
 
 
 def test_a_back_edge_takes_what_the_entry_promised() -> None:
     function = kernel(LOOP.format(step=6, next="%j"))
     facts = alignment(function)
-    by_name = {name: facts.of(named(function, name)).multiple for name in "ijpqsv"}
+    by_name = {name: facts.of(value_named(function, name)).multiple for name in "ijpqsv"}
     assert by_name == {"i": (2,), "j": (2,), "p": (8,), "q": (8,), "s": (2,), "v": (2,)}
 
 

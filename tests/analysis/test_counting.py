@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.analysis.kernels import kernel, named
+from tests.analysis.kernels import kernel, value_named
 from tileir.analysis.dataflow import forward_values
 from tileir.analysis.predicates import predicates
 from tileir.analysis.ranges import ranges
@@ -32,7 +32,7 @@ RELATIONS = {
 }  # fmt: skip
 
 
-def counted(start: int, step: int, relation: str, bound: int) -> list[int]:
+def counter_values(start: int, step: int, relation: str, bound: int) -> list[int]:
     """What `%i` is, the last one ending the loop."""
     numbers = [start]
     while RELATIONS[relation](numbers[-1], bound) and len(numbers) < 1000:
@@ -40,11 +40,11 @@ def counted(start: int, step: int, relation: str, bound: int) -> list[int]:
     return numbers
 
 
-def looped(**numbers: object) -> tuple[Function, tuple[int, int], tuple[int, int]]:
+def loop_ranges(**numbers: object) -> tuple[Function, tuple[int, int], tuple[int, int]]:
     """The function, and the ranges of the counter and of it inside the loop."""
     function = kernel(LOOP.format(**numbers))
     facts = ranges(function)
-    return function, facts.of(named(function, "i")), facts.of(named(function, "v"))
+    return function, facts.of(value_named(function, "i")), facts.of(value_named(function, "v"))
 
 
 @pytest.mark.parametrize("relation", ["slt", "sle", "sgt", "sge"])
@@ -52,8 +52,8 @@ def test_counting_by_one_gives_just_the_numbers_there_are(relation: str) -> None
     step = 1 if relation[1] == "l" else -1
     for start, count in itertools.product((-50, -1, 0, 1, 7, 50), (1, 2, 3, 4, 5, 20, 90)):
         bound = start + step * count
-        numbers = counted(start, step, relation, bound)
-        _, whole, inside = looped(start=start, step=step, relation=relation, bound=bound)
+        numbers = counter_values(start, step, relation, bound)
+        _, whole, inside = loop_ranges(start=start, step=step, relation=relation, bound=bound)
         assert whole == (min(numbers), max(numbers)), (start, bound)
         assert inside == (min(numbers[:-1]), max(numbers[:-1])), (start, bound)
 
@@ -64,10 +64,10 @@ def test_counting_by_one_gives_just_the_numbers_there_are(relation: str) -> None
 def test_every_number_that_a_loop_counts_is_in_the_range(relation: str, step: int) -> None:
     nontrivial = 0
     for start, bound in itertools.product((-40, 0, 3, 99), (-20, -1, 0, 4, 100)):
-        numbers = counted(start, step, relation, bound)
+        numbers = counter_values(start, step, relation, bound)
         if len(numbers) == 1000:
             continue
-        _, whole, inside = looped(start=start, step=step, relation=relation, bound=bound)
+        _, whole, inside = loop_ranges(start=start, step=step, relation=relation, bound=bound)
         assert whole[0] <= min(numbers) and max(numbers) <= whole[1], (start, bound)
         if len(numbers) > 1:
             assert inside[0] <= min(numbers[:-1]) and max(numbers[:-1]) <= inside[1]
@@ -95,7 +95,7 @@ out:
 def test_numbers_that_comparisons_name_do_not_stop_a_counter(other: int) -> None:
     for relation, low, last in (("sgt", 10, 10), ("sge", 10, 9), ("sgt", 57, 57)):
         function = kernel(TWO_BOUNDS.format(relation=relation, low=low, other=other))
-        assert ranges(function).of(named(function, "i")) == (last, 90), (relation, low)
+        assert ranges(function).of(value_named(function, "i")) == (last, 90), (relation, low)
 
 
 PAUSING = """  br head
@@ -119,13 +119,13 @@ def test_a_counter_that_may_pause_comes_to_rest_at_the_bound(relation: str) -> N
     for start, count in itertools.product((-50, 0, 7), (1, 2, 3, 4, 5, 6, 20, 90)):
         bound = start + step * count
         function = kernel(PAUSING.format(start=start, step=step, relation=relation, bound=bound))
-        numbers = counted(start, step, relation, bound)
-        result = ranges(function).of(named(function, "i"))
+        numbers = counter_values(start, step, relation, bound)
+        result = ranges(function).of(value_named(function, "i"))
         assert result == (min(numbers), max(numbers)), (start, bound)
 
 
 def test_at_most_so_many_walks_are_sharper() -> None:
-    function, _, _ = looped(start=0, step=1, relation="slt", bound=9)
+    function, _, _ = loop_ranges(start=0, step=1, relation="slt", bound=9)
     (counter,) = function.blocks["head"].parameters
     for most in (1, 2, 5):
         walks: list[int] = []
@@ -153,7 +153,7 @@ def test_loops_are_revisited_where_a_fact_changed(bounded: str) -> None:
     function = kernel(text + "  %z = add i32 %m, 0\n")
     seen: dict[str, int] = {}
 
-    def kept(op: Op, read: Callable[[Operand], int]) -> list[int]:
+    def add_inputs(op: Op, read: Callable[[Operand], int]) -> list[int]:
         name = op.results[0].name or ""
         seen[name] = seen.get(name, 0) + 1
         return [min(2, sum(map(read, op.inputs)))] * len(op.results)
@@ -161,9 +161,9 @@ def test_loops_are_revisited_where_a_fact_changed(bounded: str) -> None:
     more = itertools.count()
     forward_values(
         function, facts={p.value: 0 for p in function.parameters}, literal=lambda _: 0,
-        transfer=kept, merge=lambda value, old, facts: min(next(more), 3),
+        transfer=add_inputs, merge=lambda value, old, facts: min(next(more), 3),
         refine=lambda value, fact, label, target: fact,
-        refined=[named(function, bounded)] if bounded else [],
+        refined=[value_named(function, bounded)] if bounded else [],
     )  # fmt: skip
     # The counter is 0, 1, 2 and 3, and then stays: %t and %v read it, and %j reads %v, which is 2
     # from the third walk on.
@@ -179,7 +179,7 @@ def test_a_condition_that_is_joined_with_itself_is_looked_at_once() -> None:
     joined += [f"  %c{k} = and i1 %c{k - 1}, %c{k - 1}" for k in range(1, 60)]
     ending = "  cond_br %c59, then, out\nthen:\n  %v = add i32 %m, 0\n  br out\nout:\n  ret\n"
     function = kernel("\n".join(joined) + "\n", ending)
-    assert ranges(function).of(named(function, "v"))[0] == -(1 << 31)
+    assert ranges(function).of(value_named(function, "v"))[0] == -(1 << 31)
     facts = predicates(function)
-    first, second = named(function, "c0"), named(function, "c5")
+    first, second = value_named(function, "c0"), value_named(function, "c5")
     assert facts.implies(first, second) and facts.implies(second, first)

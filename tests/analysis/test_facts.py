@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.analysis.kernels import GRID, HEADER, LOOP, kernel, named
+from tests.analysis.kernels import GRID, HEADER, LOOP, kernel, value_named
 from tests.sizes import for_each
 from tileir import textual
 from tileir.analysis import memoize
@@ -76,7 +76,7 @@ MIN, MAX = -(1 << 31), (1 << 31) - 1
 )
 def test_ranges(body: str, expected: tuple[int, int]) -> None:
     function = kernel(body + "\n")
-    assert ranges(function).of(named(function, "v")) == expected
+    assert ranges(function).of(value_named(function, "v")) == expected
 
 
 def test_conditions_narrow_what_they_compare() -> None:
@@ -87,10 +87,10 @@ def test_conditions_narrow_what_they_compare() -> None:
         "yes:\n  %u = mul i32 %m, 3\n  ret\nno:\n  %w = mul i32 %m, 3\n",
     )
     facts = ranges(function)
-    assert facts.of(named(function, "u")) == (0, 27)
-    assert facts.of(named(function, "w")) == (MIN, MAX)
-    assert facts.at(named(function, "m"), "yes") == (0, 9)
-    assert facts.of(named(function, "m")) == (MIN, MAX)
+    assert facts.of(value_named(function, "u")) == (0, 27)
+    assert facts.of(value_named(function, "w")) == (MIN, MAX)
+    assert facts.at(value_named(function, "m"), "yes") == (0, 9)
+    assert facts.of(value_named(function, "m")) == (MIN, MAX)
 
 
 def test_negated_and_joined_conditions_narrow_too() -> None:
@@ -100,7 +100,7 @@ def test_negated_and_joined_conditions_narrow_too() -> None:
         "  cond_br %not, small, large\nsmall:\n  br next\nlarge:\n  br next\n"
         "next:\n  cond_br %or, out, in\nin:\n  ret\nout:\n",
     )
-    facts, m = ranges(function), named(function, "m")
+    facts, m = ranges(function), value_named(function, "m")
     assert (facts.at(m, "small"), facts.at(m, "large")) == ((MIN, 9), (10, MAX))
     assert (facts.at(m, "in"), facts.at(m, "out")) == ((0, 9), (MIN, MAX))
 
@@ -110,21 +110,21 @@ def test_an_equality_narrows_and_an_edge_narrows_its_arguments() -> None:
         "  %a, _ = icmp (i1, i1) %m, 7 {predicate = eq}\n  cond_br %a, join, other\n"
         "other:\n  br join\njoin:\n  %v = phi i32 [%m, entry], [3, other]\n"
     )
-    assert ranges(function).of(named(function, "v")) == (3, 7)
+    assert ranges(function).of(value_named(function, "v")) == (3, 7)
 
 
 def test_an_assumption_narrows_what_it_compares() -> None:
     function = kernel(
         "  %a, _ = icmp (i1, i1) %m, 1024 {predicate = ult}\n  assume %a\n  %v = mul i32 %m, 4\n"
     )
-    assert ranges(function).of(named(function, "v")) == (0, 4 * 1023)
+    assert ranges(function).of(value_named(function, "v")) == (0, 4 * 1023)
 
 
 def test_counters_stay_below_the_bound_of_their_loop() -> None:
     function = kernel(LOOP.format(step=8, next="%s"))
     facts = ranges(function)
-    assert facts.of(named(function, "i")) == (0, 99)
-    assert facts.of(named(function, "j")) == (8, 107)
+    assert facts.of(value_named(function, "i")) == (0, 99)
+    assert facts.of(value_named(function, "j")) == (8, 107)
 
 
 def test_counters_stay_below_a_bound_that_is_known_to_be_small() -> None:
@@ -134,8 +134,8 @@ def test_counters_stay_below_a_bound_that_is_known_to_be_small() -> None:
         "  %t, _ = icmp (i1, i1) %j, %b {predicate = slt}\n  cond_br %t, head, out\nout:\n"
     )
     facts = ranges(function)
-    assert facts.of(named(function, "i")) == (0, 254)
-    assert facts.of(named(function, "j")) == (1, 255)
+    assert facts.of(value_named(function, "i")) == (0, 254)
+    assert facts.of(value_named(function, "j")) == (1, 255)
 
 
 # Loops -------------------------------------------------------------------------------------------
@@ -212,12 +212,12 @@ def test_induction_variables_and_symbolic_trip_counts() -> None:
     loop = the_loop(function)
     first, second = induction_variables(function, loop)
     assert (first.value.name, first.start, first.step, first.falling) == (
-        "i", named(function, "m"), named(function, "n"), True,
+        "i", value_named(function, "m"), value_named(function, "n"), True,
     )  # fmt: skip
     assert second.update.mnemonic == "getelementptr" and second.stride is None
     count = trip_count(function, loop)
     assert count is not None and (count.of.value, count.relation) == (first.value, "sgt")
-    assert (count.bound, count.count) == (named(function, "n"), None)
+    assert (count.bound, count.count) == (value_named(function, "n"), None)
     assert count.tested_first and not count.ahead
 
 
@@ -247,13 +247,13 @@ def test_addresses_and_masks_of_a_matrix() -> None:
         "  %inc = broadcast i1<4, 16> %in2\n  %mask = and i1<4, 16> %inr, %inc\n"
     )
     forms = affine(function)
-    m, n = symbol(named(function, "m")), symbol(named(function, "n"))
+    m, n = symbol(value_named(function, "m")), symbol(value_named(function, "n"))
     pid, row, column = symbol(ProgramIndex(0)), symbol(Lane(0)), symbol(Lane(1))
-    form = forms.of(named(function, "v"))
-    assert form is not None and form.base is named(function, "x")
+    form = forms.of(value_named(function, "v"))
+    assert form is not None and form.base is value_named(function, "x")
     assert form.offset == pid * m * number(4) + row * m + column
     assert form.stride(0) == m and form.stride(1) == number(1)
-    bounds = forms.bounds(named(function, "mask"))
+    bounds = forms.bounds(value_named(function, "mask"))
     assert bounds is not None and [b.relation for b in bounds] == ["slt", "slt"]
     assert [b.left.offset for b in bounds] == [pid * number(4) + row, column]
     assert [b.right.offset for b in bounds] == [n, number(10)]
@@ -269,17 +269,17 @@ def test_movements_of_tiles_move_lanes() -> None:
     )
     forms = affine(function)
     for name, (row, column) in {"o": (0, 1), "t": (1, 0), "e": (2, 0), "u": (0, 1)}.items():
-        form = forms.of(named(function, name))
+        form = forms.of(value_named(function, name))
         assert form is not None, name
         assert form.offset == symbol(Lane(row)) * number(32) + symbol(Lane(column)), name
-    (bound,) = forms.bounds(named(function, "in")) or ()
+    (bound,) = forms.bounds(value_named(function, "in")) or ()
     assert bound.left.offset == symbol(Lane(1)) * number(32) + symbol(Lane(0))
 
 
 def test_pointers_that_move_with_a_loop() -> None:
     function = kernel(LOOP.format(step=8, next="%s"))
-    form = affine(function).of(named(function, "p"))
-    assert form is not None and form.base is named(function, "x")
+    form = affine(function).of(value_named(function, "p"))
+    assert form is not None and form.base is value_named(function, "x")
     assert form.offset == symbol(Iteration("head")) * number(8)
     assert not form.assuming
 
@@ -290,7 +290,7 @@ def test_casts_that_change_numbers_are_not_affine_or_say_so() -> None:
         "  %t = trunc i16<64> %o\n  %u = zext i64<64> %r\n  %w = trunc i8<64> %r\n"
     )
     forms = affine(function)
-    by_name = {name: forms.of(named(function, name)) for name in "oztuw"}
+    by_name = {name: forms.of(value_named(function, name)) for name in "oztuw"}
     assert by_name["z"] is None
     assumed = {n: {op.mnemonic for op in f.assuming} for n, f in by_name.items() if f is not None}
     assert assumed == {"o": {"add"}, "t": {"add", "trunc"}, "u": set(), "w": set()}
@@ -301,10 +301,10 @@ def test_what_is_not_affine() -> None:
         "  %a = mul i32<64> %r, %r\n  %v = xor i32<64> %r, 1\n  %q = sdiv i32 %m, 3\n"
     )
     forms = affine(function)
-    square = forms.of(named(function, "a"))
+    square = forms.of(value_named(function, "a"))
     assert square is not None and square.stride(0) is None
-    assert forms.of(named(function, "v")) is None
-    quotient = named(function, "q")
+    assert forms.of(value_named(function, "v")) is None
+    quotient = value_named(function, "q")
     assert forms.of(quotient) is not None and forms.of(quotient).offset == symbol(quotient)  # type: ignore[union-attr]
 
 
@@ -336,7 +336,7 @@ def test_effects_per_argument(body: str, x: str, y: str, elsewhere: str) -> None
     function = kernel(body + "\n")
     facts = effects(function)
     for access, expected in (
-        (facts.of(named(function, "x")), x), (facts.of(named(function, "y")), y),
+        (facts.of(value_named(function, "x")), x), (facts.of(value_named(function, "y")), y),
         (facts.elsewhere, elsewhere),
     ):  # fmt: skip
         assert access == PointerAccess(*(letter in expected for letter in "rwaes"))
@@ -345,8 +345,10 @@ def test_effects_per_argument(body: str, x: str, y: str, elsewhere: str) -> None
 def test_a_call_may_do_anything_with_a_pointer() -> None:
     text = HEADER.replace("define", "declare void @g(f32* %p)\n\ndefine", 1)
     function = textual.parse(text + "  call @g, %x\n  ret\n}\n").kernel()
-    assert effects(function).of(named(function, "x")) == PointerAccess(True, True, True, True, True)
-    assert effects(function).of(named(function, "y")) == PointerAccess()
+    assert effects(function).of(value_named(function, "x")) == PointerAccess(
+        True, True, True, True, True
+    )
+    assert effects(function).of(value_named(function, "y")) == PointerAccess()
 
 
 def test_uses_and_defining_blocks() -> None:
@@ -356,7 +358,10 @@ def test_uses_and_defining_blocks() -> None:
     readers = {v.name: [op.mnemonic for op in ops] for v, ops in uses(function).items()}
     assert readers == {"m": ["add", "add"], "a": ["br"], "p": ["add"], "c": ["add"]}
     blocks = defining_blocks(function)
-    assert (blocks[named(function, "m")], blocks[named(function, "p")]) == ("entry", "b")
+    assert (blocks[value_named(function, "m")], blocks[value_named(function, "p")]) == (
+        "entry",
+        "b",
+    )
 
 
 def test_liveness_follows_edges_and_loops() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.analysis.kernels import kernel, named
+from tests.analysis.kernels import kernel, value_named
 from tileir.analysis.predicates import predicates
 
 PREDICATES = """  %ne, _ = icmp (i1, i1) 7, %m {predicate = ne}
@@ -55,7 +55,7 @@ def test_predicates_are_compared_by_truth_table() -> None:
     for left in names:
         for right in names:
             pairs = [(bool(meaning[left](*r)), bool(meaning[right](*r))) for r in rows]
-            p, q = named(function, left), named(function, right)
+            p, q = value_named(function, left), value_named(function, right)
             assert facts.implies(p, q) == all(y or not x for x, y in pairs), (left, right)
             assert facts.exclusive(p, q) == all(not (x and y) for x, y in pairs), (left, right)
             assert facts.complementary(p, q) == all(x != y for x, y in pairs), (left, right)
@@ -70,7 +70,7 @@ def test_predicates_of_floats_know_nan() -> None:
         "  %gt, _ = fcmp (i1, i1) %w, %u {predicate = ogt}\n"
     )
     facts = predicates(function)
-    lt, nlt, ge, uge, gt = (named(function, n) for n in ("lt", "nlt", "ge", "uge", "gt"))
+    lt, nlt, ge, uge, gt = (value_named(function, n) for n in ("lt", "nlt", "ge", "uge", "gt"))
     assert facts.complementary(lt, nlt) and facts.complementary(lt, uge)
     assert not facts.complementary(lt, ge)
     assert facts.implies(gt, lt) and facts.implies(lt, gt)
@@ -100,14 +100,14 @@ def test_relations_of_floats_hold_for_outcomes() -> None:
     followed = 0
     for left, first in outcomes.items():
         for right, second in outcomes.items():
-            p, q = named(function, left), named(function, right)
+            p, q = value_named(function, left), value_named(function, right)
             if facts.implies(p, q):
                 followed += left != right
                 assert first <= second, (left, right)
             if facts.exclusive(p, q):
                 assert not first & second, (left, right)
         complement = left.removeprefix("not_") if "not_" in left else f"not_{left}"
-        assert facts.exclusive(named(function, left), named(function, complement))
+        assert facts.exclusive(value_named(function, left), value_named(function, complement))
     assert followed > 200
 
 
@@ -115,10 +115,10 @@ def test_covers_and_long_chains() -> None:
     chain = "".join(f"  %x{i + 1} = xor i1 %x{i}, %c\n" for i in range(3000))
     function = kernel(PREDICATES + "  %x0 = xor i1 %a, true\n" + chain)
     facts = predicates(function)
-    a, b, nor, anb = (named(function, n) for n in ("a", "b", "nor", "anb"))
+    a, b, nor, anb = (value_named(function, n) for n in ("a", "b", "nor", "anb"))
     assert facts.covers((a, b, nor)) and not facts.covers((a, b))
-    assert facts.covers((anb,), (a, named(function, "nb")))
-    last = named(function, "x3000")
+    assert facts.covers((anb,), (a, value_named(function, "nb")))
+    last = value_named(function, "x3000")
     assert facts.implies(last, last) and not facts.implies(last, a)
 
 
@@ -137,5 +137,5 @@ def test_long_chains_of_any_op_are_cut(step: str) -> None:
     chain = "".join(f"  {step.format(i=i, j=i + 1)}\n" for i in range(2000))
     function = kernel(PREDICATES + "  %x0 = xor i1 %a, true\n" + chain)
     facts = predicates(function)
-    last = named(function, "x2000")
-    assert facts.implies(last, last) and not facts.implies(last, named(function, "a"))
+    last = value_named(function, "x2000")
+    assert facts.implies(last, last) and not facts.implies(last, value_named(function, "a"))

@@ -43,7 +43,7 @@ def op_of_ranges(mnemonic: str, count: tuple[int, int], attributes: dict[str, An
     return cls(*[Value(type_) for _ in range(1 if unary else 2)], **attributes)
 
 
-def computed(op: Op, ranges: list[Range]) -> tuple[list[int], list[int]] | None:
+def results_over(op: Op, ranges: list[Range]) -> tuple[list[int], list[int]] | None:
     """Results of `op` for all operands in `ranges`, and those as they are before wrapping for
     ops that may; None where one has no meaning."""
     axes = [np.arange(low, high + 1) for low, high in ranges]
@@ -83,7 +83,7 @@ def test_rule(mnemonic: str, attributes: dict[str, Any], quality: str) -> None:
         ranges = [some_range(r, mnemonic, i) for i in range(1 if unary else 2)]
         shape = tuple(high - low + 1 for low, high in (*ranges, (0, 0))[:2])
         op = op_of_ranges(mnemonic, (shape[0], shape[1]), attributes)
-        result = computed(op, ranges)
+        result = results_over(op, ranges)
         if result is None or not result[0]:
             continue
         numbers, true = result

@@ -19,7 +19,7 @@ def kernel(body: str) -> Function:
     return parse(HEAD + "\n".join(lines) + "\n}\n").kernel()
 
 
-def shown(function: Function) -> list[str]:
+def needed_buffers(function: Function) -> list[str]:
     """Of every op of the body the buffers needed, and after a stroke those copied to."""
     liveness = alive(function)
     first = HEAD.partition("entry:\n")[2].count("\n")
@@ -31,7 +31,7 @@ def shown(function: Function) -> list[str]:
     ]
 
 
-def expected(body: str) -> list[str]:
+def comments_of_ops(body: str) -> list[str]:
     """What stands after `;` in every line with an op."""
     lines = [line for line in body.splitlines() if line.strip()]
     return [
@@ -189,7 +189,7 @@ both:
 
 @pytest.mark.parametrize("name", SCENES)
 def test_buffers_alive(name: str) -> None:
-    assert shown(kernel(SCENES[name])) == expected(SCENES[name])
+    assert needed_buffers(kernel(SCENES[name])) == comments_of_ops(SCENES[name])
 
 
 def test_ops_that_stand_nowhere_have_neither() -> None:

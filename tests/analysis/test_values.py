@@ -114,24 +114,24 @@ def check_affine(function: Function, run: Trace, event: Event) -> None:
     forms = affine(function)
     if element_of(event.value.type) is I1:
         bounds = forms.bounds(event.value)
-        if bounds is None or any(_assumed(b.left, run) or _assumed(b.right, run) for b in bounds):
+        if bounds is None or any(_may_wrap(b.left, run) or _may_wrap(b.right, run) for b in bounds):
             return
         for index in np.ndindex(event.data.shape):
             holds = all(
-                _related(_number(b.left, event, index), b.relation, _number(b.right, event, index))
+                _is_true(_number(b.left, event, index), b.relation, _number(b.right, event, index))
                 for b in bounds
             )
             assert not event.defined[index] or bool(event.data[index]) == holds, event
         return
     form = forms.of(event.value)
-    if form is None or _assumed(form, run):
+    if form is None or _may_wrap(form, run):
         return
     for index in np.ndindex(event.data.shape):
         if event.defined[index]:
             assert _number(form, event, index) == event.data[index], (event, form)
 
 
-def _assumed(form: AffineForm, run: Trace) -> bool:
+def _may_wrap(form: AffineForm, run: Trace) -> bool:
     return not form.assuming.isdisjoint(run.wrapped)
 
 
@@ -151,7 +151,7 @@ def _number(form: AffineForm, event: Event, index: Sequence[int]) -> int:
     return (event.scalars[form.base] + 4 * offset) % (1 << 64)
 
 
-def _related(left: int, relation: str, right: int) -> bool:
+def _is_true(left: int, relation: str, right: int) -> bool:
     if relation[0] == "u":
         left, right = left % (1 << 64), right % (1 << 64)
     return {

@@ -146,7 +146,7 @@ def _fetch(machine: _Machine, operand: Operand, env: Mapping[Value, Tensor]) -> 
     return machine.constant(operand)
 
 
-def signed(data: np.ndarray[Any, Any], type: Type) -> np.ndarray[Any, Any]:
+def as_signed(data: np.ndarray[Any, Any], type: Type) -> np.ndarray[Any, Any]:
     """Elements as Python integers, the true i1 being -1; addresses unsigned."""
     element = element_of(type)
     sign = -1 if isinstance(element, Scalar) and element.bits == 1 else 1
@@ -170,7 +170,7 @@ def _record(
     tensor = env[value]
     defined = np.ones(tensor.data.shape, bool) if tensor.undef is None else ~tensor.undef
     scalars = {v: int(t.data) for v, t in env.items() if t.data.ndim == 0 and _is_whole(v.type)}
-    data = signed(tensor.data, value.type)
+    data = as_signed(tensor.data, value.type)
     record.events.append(Event(value, label, data, defined, dict(iterations), scalars, record.pid))
 
 
@@ -187,7 +187,7 @@ def _wraps(record: Trace, op: Op, env: Mapping[Value, Tensor]) -> None:
         return
     machine = Machine()
     inputs = [
-        signed((env[v] if isinstance(v, Value) else _literal(machine, v)).data, v.type)
+        as_signed((env[v] if isinstance(v, Value) else _literal(machine, v)).data, v.type)
         for v in op.inputs
     ]
     element: Any = element_of(op.results[0].type)

@@ -36,7 +36,7 @@ def text(name: str) -> Module:
     return parse((EXAMPLES / f"{name}.tir").read_text(), f"{name}.tir")
 
 
-def compiled(module: Module, warps: int) -> LoweredKernel:
+def lower(module: Module, warps: int) -> LoweredKernel:
     return run_pipeline(module, MACHINE, Options(num_warps=warps), None)
 
 
@@ -44,7 +44,7 @@ def compiled(module: Module, warps: int) -> LoweredKernel:
 @pytest.mark.parametrize("warps", [1, 4, 8])
 @pytest.mark.parametrize("name", [*TEXTS, "attention"])
 def test_the_passes_on_text_make_what_is_compiled(name: str, warps: int) -> None:
-    done = compiled(attention(16, 8, 24) if name == "attention" else text(name), warps)
+    done = lower(attention(16, 8, 24) if name == "attention" else text(name), warps)
     before, after = (print_module(done.stages[stage]) for stage in ("layouts", "barriers"))
     transformed = run(parse(before), "allocate-shared,insert-barriers").module
     assert transformed.functions[done.kernel].attributes.get("shared", 0) == done.memory.size
@@ -55,12 +55,12 @@ def test_the_passes_on_text_make_what_is_compiled(name: str, warps: int) -> None
     ("softmax", 4, 32), ("softmax", 8, 64), ("layer_norm", 4, 32), ("layer_norm", 8, 64),
 ])  # fmt: skip
 def test_examples_take_no_more_than(name: str, warps: int, most: int) -> None:
-    assert compiled(text(name), warps).memory.size <= most
+    assert lower(text(name), warps).memory.size <= most
 
 
 @pytest.mark.parametrize("warps", [1, 4, 8])
 def test_a_matmul_takes_no_more_than_its_buffers(warps: int) -> None:
-    done = compiled(text("matmul"), warps)
+    done = lower(text("matmul"), warps)
     function = done.stages["barriers"].functions[done.kernel]
     allocations = [op.shared for op in function.ops if op.shared]
     buffers = [op.shared for op in function.ops if op.mnemonic == "gpu.shared_alloc" if op.shared]
@@ -70,7 +70,7 @@ def test_a_matmul_takes_no_more_than_its_buffers(warps: int) -> None:
 
 @pytest.mark.parametrize(("rows", "width", "warps"), [(64, 64, 4), (128, 64, 4), (128, 64, 8)])
 def test_attention_takes_no_more_than_its_buffers(rows: int, width: int, warps: int) -> None:
-    done = compiled(attention(rows, 64, width), warps)
+    done = lower(attention(rows, 64, width), warps)
     function = done.stages["barriers"].functions[done.kernel]
     buffers = [op.shared for op in function.ops if op.mnemonic == "gpu.shared_alloc"]
     assert len(buffers) == 2
@@ -82,7 +82,7 @@ def test_attention_takes_no_more_than_its_buffers(rows: int, width: int, warps: 
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("warps", [4, 8])
 def test_attention_on_the_machine_of_threads(warps: int) -> None:
-    done = compiled(attention(64, 32, 32), warps)
+    done = lower(attention(64, 32, 32), warps)
     chance = np.random.default_rng(warps)
     shape = (1, 70, 32)
     q, k, v = (chance.standard_normal(shape).astype(np.float16) for _ in range(3))

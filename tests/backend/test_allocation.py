@@ -185,7 +185,7 @@ def path(function: Function, chance: random.Random, steps: int) -> Iterator[Op]:
         block = function.blocks[chance.choice(block.successors).label]
 
 
-def placed(text: str, pipeline: str = "allocate-shared,insert-barriers") -> Module:
+def allocate(text: str, pipeline: str = "allocate-shared,insert-barriers") -> Module:
     """The program after the passes; the verifier runs after each."""
     return run(parse(text), pipeline).module
 
@@ -194,7 +194,7 @@ def placed(text: str, pipeline: str = "allocate-shared,insert-barriers") -> Modu
 @pytest.mark.parametrize("seed", range(150))
 def test_on_any_path_everyone_has_their_bytes(seed: int) -> None:
     text = Program(seed).text
-    module = placed(text)
+    module = allocate(text)
     function = module.functions["k"]
     allocations = {
         op.results[0]: op.shared
@@ -210,7 +210,7 @@ def test_on_any_path_everyone_has_their_bytes(seed: int) -> None:
 
 @for_each("seed", range(12))
 def test_the_passes_are_idempotent(seed: int) -> None:
-    allocated = placed(Program(seed).text, "allocate-shared")
+    allocated = allocate(Program(seed).text, "allocate-shared")
     assert run(allocated, "allocate-shared").module is allocated
     reparsed = parse(print_module(allocated))
     assert print_module(reparsed) == print_module(allocated)
@@ -225,9 +225,9 @@ def test_allocations_must_fit_the_limit() -> None:
         "entry:\n  %v = splat f32<64, 16, #a> 1.0\n"
         "  %w = gpu.convert_layout f32<64, 16, #b> %v {layout = #b}\n  ret\n}\n"
     )
-    assert placed(text, "allocate-shared{limit=4096}").functions["k"].attributes["shared"] == 4096
+    assert allocate(text, "allocate-shared{limit=4096}").functions["k"].attributes["shared"] == 4096
     with pytest.raises(CompileError, match=r"4096 bytes .* and there are 4095") as raised:
-        placed(text, "allocate-shared{limit=4095}")
+        allocate(text, "allocate-shared{limit=4095}")
     assert raised.value.code == "TIR0708"
 
 
@@ -238,7 +238,7 @@ def test_layouts_come_first(passes: str) -> None:
         "  %s = reduce f32 %v {combiner = fadd}\n  ret\n}\n"
     )
     with pytest.raises(CompileError, match="f32<128> has no layout") as raised:
-        placed(text, passes)
+        allocate(text, passes)
     assert raised.value.code == "TIR0709"
 
 
@@ -248,7 +248,7 @@ def test_allocations_come_before_barriers() -> None:
         "  %w = gpu.convert_layout f32<64, 16, #b> %v {layout = #b}\n  ret\n}\n"
     )
     with pytest.raises(CompileError, match=r"convert_layout needs 4096 bytes") as raised:
-        placed(text, "insert-barriers")
+        allocate(text, "insert-barriers")
     assert raised.value.code == "TIR0709"
 
 
@@ -261,8 +261,8 @@ OVER = (
 """A copy that no op needs, and a passage after it."""
 
 
-def executed(module: Module) -> None:
-    """The kernel on the machine of threads."""
+def run_simulator(module: Module) -> None:
+    """The kernel on the SIMT simulator."""
     function = module.functions["k"]
     plan, arguments = SharedMemoryPlan.of(function), [np.zeros(1024, np.float32), np.bool_(True)]
     simt.run(module, "k", (1,), arguments, target("sm_90"), plan, 4)
@@ -278,12 +278,12 @@ def without(module: Module, mnemonic: str) -> Module:
 
 
 def test_a_conversion_waits_for_copies_into_its_allocation() -> None:
-    module = placed(HEADER + OVER)
+    module = allocate(HEADER + OVER)
     assert module.functions["k"].attributes["shared"] == 8192
-    executed(module)
+    run_simulator(module)
     with pytest.raises(RaceError, match="which a copy is on its way to"):
-        executed(without(module, "gpu.async_wait"))
+        run_simulator(without(module, "gpu.async_wait"))
     with pytest.raises(RaceError, match="without a barrier between"):
-        executed(without(module, "gpu.barrier"))
+        run_simulator(without(module, "gpu.barrier"))
     kinds = [op.mnemonic for op in module.functions["k"].ops]
     assert kinds[-5:-1] == ["gpu.barrier", "gpu.async_wait", "gpu.barrier", "gpu.convert_layout"]

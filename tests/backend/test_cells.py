@@ -41,11 +41,11 @@ def run(cell, executor, seed, **options):
     return arguments[len(cell.inputs) :]
 
 
-def interpreted(module, arguments):
+def run_interpreter(module, arguments):
     tileir.interpret(module, "cell", (1,), arguments, allow_undef=True)
 
 
-def threaded(module, arguments, **options):
+def run_simulator(module, arguments, **options):
     SimtExecutor().launch(module, "cell", 1, arguments, **options)
 
 
@@ -56,8 +56,8 @@ SAMPLE = sorted(TABLE)[:: max(1, len(TABLE) // 450)]
 @pytest.mark.parametrize("name", SAMPLE)
 def test_threads_agree_with_the_interpreter(name):
     cell, seed = TABLE[name], len(name)
-    expected = run(cell, interpreted, seed)
-    result = run(cell, threaded, seed, num_warps=1 + 3 * (seed % 2))
+    expected = run(cell, run_interpreter, seed)
+    result = run(cell, run_simulator, seed, num_warps=1 + 3 * (seed % 2))
     for a, b in zip(expected, result, strict=True):
         assert same(cell, a, b), (a, b)
 

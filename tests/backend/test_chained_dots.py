@@ -20,7 +20,7 @@ def attention(rows, columns, width):
     )
 
 
-def moved(module, warps):
+def conversions_between_dots(module, warps):
     """Conversions between a dot and another that takes its result as left factor."""
     done = run_pipeline(module, target("sm_90"), Options(num_warps=warps), None)
     function = next(iter(done.stages["layouts"].functions.values()))
@@ -49,7 +49,7 @@ def moved(module, warps):
 @pytest.mark.parametrize("columns, width", [(64, 64), (32, 128), (128, 32)])
 @pytest.mark.parametrize("tall", [1, 2])
 def test_weights_of_attention_are_renamed(warps, columns, width, tall):
-    for op in moved(attention(16 * tall * warps, columns, width), warps):
+    for op in conversions_between_dots(attention(16 * tall * warps, columns, width), warps):
         assert isinstance(conversion(op.source.type, op.layout), tuple)
 
 
@@ -62,7 +62,7 @@ def test_a_chain_of_three_dots_is_renamed(element, warps):
         at = b.arange(64)[:, None] * 64 + b.arange(64)[None, :]
         inner = ((x + at).load() @ (y + at).load()).to(element)
         (out + at).store(inner.dot((z + at).load(), b.full((64, 64), 0.0, F32)))
-    for op in moved(b.module(), warps):
+    for op in conversions_between_dots(b.module(), warps):
         assert isinstance(conversion(op.source.type, op.layout), tuple)
 
 

@@ -44,7 +44,7 @@ def check(allocations: list[Allocation], conflicts: list[set[int]]) -> int:
     return total_bytes(allocations, offsets)
 
 
-def drawn(seed: int) -> tuple[list[Allocation], list[tuple[int, int]]]:
+def random_allocations(seed: int) -> tuple[list[Allocation], list[tuple[int, int]]]:
     """Some allocations of 16 to 4096 bytes and when they are in use."""
     chance = random.Random(seed)
     allocations, intervals = [], []
@@ -58,7 +58,7 @@ def drawn(seed: int) -> tuple[list[Allocation], list[tuple[int, int]]]:
 
 @for_each("seed", range(300))
 def test_intervals_take_at_most_twice_what_is_in_use_at_once(seed: int) -> None:
-    allocations, intervals = drawn(seed)
+    allocations, intervals = random_allocations(seed)
     size, least = check(allocations, conflicts_of(intervals)), load(allocations, intervals)
     assert least <= size <= 2 * least
     if len(allocations) <= 4:
@@ -68,7 +68,7 @@ def test_intervals_take_at_most_twice_what_is_in_use_at_once(seed: int) -> None:
 def test_most_intervals_take_little_more_than_what_is_in_use_at_once() -> None:
     most, total = 0.0, 0.0
     for seed in range(300):
-        allocations, intervals = drawn(seed)
+        allocations, intervals = random_allocations(seed)
         share = check(allocations, conflicts_of(intervals)) / load(allocations, intervals)
         most, total = max(most, share), total + share
     assert most < 1.35

@@ -49,7 +49,7 @@ def around_a_loop(warps: int) -> Any:
     return b.module(), rows
 
 
-def compiled(module: Any, warps: int) -> Any:
+def lowered_kernel(module: Any, warps: int) -> Any:
     done = run_pipeline(
         module, target("sm_90a"), Options(num_warps=warps, warp_specialize=False), None
     )
@@ -58,7 +58,7 @@ def compiled(module: Any, warps: int) -> Any:
 
 def test_buffers_of_one_loop_are_free_for_the_next() -> None:
     """A wait for wgmma needs the operands of those under way, not of all in the function."""
-    one, three = (compiled(consecutive_loops(n), 4).attributes["shared"] for n in (1, 3))
+    one, three = (lowered_kernel(consecutive_loops(n), 4).attributes["shared"] for n in (1, 3))
     assert three == one
     agree(
         consecutive_loops(3),
@@ -68,7 +68,7 @@ def test_buffers_of_one_loop_are_free_for_the_next() -> None:
 
 
 def test_operands_are_needed_until_their_wait() -> None:
-    function = compiled(consecutive_loops(2), 4)
+    function = lowered_kernel(consecutive_loops(2), 4)
     liveness = alive(function)
     seen = 0
     for op in function.ops:

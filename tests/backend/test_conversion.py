@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.backend.test_layout_conversion import Counting, numbered, numbers
+from tests.backend.test_layout_conversion import Counting, numbered_tile, numbers
 from tileir.backend.codegen.emit.conversion import (
     _Address,
     convert,
@@ -66,7 +66,7 @@ def machine(
     return lowering, op
 
 
-def drawn(seed: int) -> tuple[tuple[int, int], Layout, Layout]:
+def random_layouts(seed: int) -> tuple[tuple[int, int], Layout, Layout]:
     """Two layouts of a tile by bits in any order; of larger extents than the tile in turn."""
     r = random.Random(seed)
     rows, bits = r.randrange(3, 6), r.randrange(9, 12)
@@ -111,7 +111,7 @@ REGULAR: list[tuple[Any, Layout, Layout, Element]] = [
 ]
 
 
-def repeated() -> list[tuple[Any, Layout, Layout]]:
+def repeating_layouts() -> list[tuple[Any, Layout, Layout]]:
     """Warps that follow three times sixteen registers, or that three registers follow."""
     lanes = ((0, 4), (0, 8), (0, 16), (1, 0), (2, 0))
     after = (Repeat("register", 48, 0), Repeat("warp", 2, 0))
@@ -128,8 +128,8 @@ def repeated() -> list[tuple[Any, Layout, Layout]]:
 def cases() -> dict[str, tuple[Any, Layout, Layout, Element]]:
     by_name = {f"regular {i}": case for i, case in enumerate(REGULAR)}
     kinds = (I1, I8, F16, F32, F64)
-    by_name |= {f"drawn {n}": (*drawn(n), kinds[n % 5]) for n in range(30)}
-    by_name |= {f"f64 {i}": (*case, F64) for i, case in enumerate(repeated(), 3)}
+    by_name |= {f"drawn {n}": (*random_layouts(n), kinds[n % 5]) for n in range(30)}
+    by_name |= {f"f64 {i}": (*case, F64) for i, case in enumerate(repeating_layouts(), 3)}
     for kind in (I8, F16, F64):
         by_name |= {f"{kind} {i}": (*case, kind) for i, case in enumerate(large(kind))}
     return by_name
@@ -147,9 +147,9 @@ def test_tiles_pass_through_shared_memory(name: str) -> None:
     if name.startswith(str(element)):
         assert staged.iterations > 1
     lowering, _ = machine(shape, source, element, target, staged.bytes_at_once)
-    source_values = list(numbered(lowering.thread, source, shape, element))
+    source_values = list(numbered_tile(lowering.thread, source, shape, element))
     actual = pass_through(lowering, source_values, element, staged, 0)
-    expected = numbered(lowering.thread, target, shape, element)
+    expected = numbered_tile(lowering.thread, target, shape, element)
     for x, y, number in zip(actual, expected, numbers(target, shape), strict=True):
         where = number >= 0
         assert x.array[where].tobytes() == y.array[where].tobytes()
@@ -201,13 +201,13 @@ def test_placement_of_registers_and_their_predicates(name: str) -> None:
 
 @pytest.mark.parametrize("seed", range(12))
 def test_conversions_do_not_wrap(seed: int) -> None:
-    shape, source, target = drawn(seed)
+    shape, source, target = random_layouts(seed)
     element = (I8, F16, F32, F64)[seed % 4]
     tile = Tile(element, shape, source)
     lowering, op = machine(shape, source, element, target, conversion_bytes(tile, target))
-    source_values = list(numbered(lowering.thread, source, shape, element))
+    source_values = list(numbered_tile(lowering.thread, source, shape, element))
     converted = convert(lowering, op, source_values, tile, target)
-    expected = numbered(lowering.thread, target, shape, element)
+    expected = numbered_tile(lowering.thread, target, shape, element)
     for x, y, number in zip(converted, expected, numbers(target, shape), strict=True):
         where = number >= 0
         assert x.array[where].tobytes() == y.array[where].tobytes()
@@ -235,8 +235,8 @@ def test_small_elements_share_a_word(element: Element) -> None:
     lowering, _ = machine((256,), it, I32, it, 0)
     each = {1: 4, 8: 4, 16: 2}.get(element.bits, 1)
     for count in {1, each}:
-        values: Any = list(numbered(lowering.thread, blocked_layout((128 * count,), (0,), count, 4),
-                                (128 * count,), element))  # fmt: skip
+        own = blocked_layout((128 * count,), (0,), count, 4)
+        values: Any = list(numbered_tile(lowering.thread, own, (128 * count,), element))
         word: Any = pack_elements(lowering, element, values)
         assert count == 1 or isinstance(word, ThreadValues)
         elements: Any = unpack_elements(lowering, element, word, count)

@@ -20,7 +20,7 @@ from tileir.layout import Repeat, layout
 from tileir.layout_tilings import blocked_layout
 from tileir.types import F16, F32, F64, I8, Tile
 
-from .test_layout_conversion import moved, numbers
+from .test_layout_conversion import conversion_counts, numbers
 
 
 def lowering_of(warps, thread=None):
@@ -34,7 +34,7 @@ def lowering_of(warps, thread=None):
                     {}, warps)  # fmt: skip
 
 
-def swizzled(seed):
+def swizzled_layout(seed):
     """A layout of 32 lanes and 4 warps whose bits overlap, and that repeats."""
     chance = random.Random(seed)
     rows = chance.randrange(2, 6)
@@ -70,7 +70,7 @@ def coordinates(it, warps):
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize("seed", range(40))
 def test_coordinates_whose_bits_overlap(seed):
-    it, lowering = swizzled(seed), lowering_of(4)
+    it, lowering = swizzled_layout(seed), lowering_of(4)
     for register, dim, expected in coordinates(it, 4):
         assert (lowering.coordinate(it, register, dim).array == expected).all()
 
@@ -78,7 +78,7 @@ def test_coordinates_whose_bits_overlap(seed):
 @for_each("seed", range(8))
 def test_a_tile_as_large_as_its_layout_is_stored_without_padding(seed):
     """Which is known, however bits overlap; of one that is smaller somewhere it is asked."""
-    it, lowering = swizzled(seed), lowering_of(4)
+    it, lowering = swizzled_layout(seed), lowering_of(4)
     for register in range(it.size("register")):
         assert lowering.inside(it, it.extents, register) is None
     smaller = (it.extents[0] - 1, it.extents[1])
@@ -113,12 +113,12 @@ def test_coordinates_of_tiles_that_are_cut_in_any_order(seed):
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize("seed", range(40))
 def test_between_bits_that_overlap_and_tiles_in_rows(seed):
-    source = swizzled(seed)
+    source = swizzled_layout(seed)
     shape = source.extents
     element = (I8, F16, F32, F64)[seed % 4]
     rows = blocked_layout(shape, ((1, 0), (0, 1))[seed // 4 % 2], 1 << seed % 3, 4)
-    moved(shape, element, source, rows)
-    moved(shape, element, rows, source)
+    conversion_counts(shape, element, source, rows)
+    conversion_counts(shape, element, rows, source)
 
 
 def test_registers_that_hold_nothing_come_from_any():
@@ -126,7 +126,7 @@ def test_registers_that_hold_nothing_come_from_any():
     lanes = tuple((1 << i,) for i in range(5))
     source, target = layout(1, (), lanes), layout(1, ((32,),), lanes)
     assert register_permutation(source, target, (20,)) == [0, 0]
-    assert not any(moved((20,), F32, source, target).values())
+    assert not any(conversion_counts((20,), F32, source, target).values())
 
 
 @pytest.mark.parametrize("bit", range(5))
@@ -136,7 +136,7 @@ def test_what_lanes_hold_goes_to_registers(bit):
     both = [(0,) if i == bit else v for i, v in enumerate(lanes)]
     source = layout(1, (), tuple(lanes))
     target = layout(1, (lanes[bit],), tuple(both))
-    counts = moved((32,), F32, source, target)
+    counts = conversion_counts((32,), F32, source, target)
     assert counts["shuffles"] == 1 and counts["stores"] == 0
 
 

@@ -286,7 +286,7 @@ def test_rows_that_a_loop_loads_are_loaded_for_several_rows_of_a_thread():
     np.testing.assert_array_equal(out[1], out[0])
 
 
-def loaded(name, kind, shape):
+def tile_load(name, kind, shape):
     """Lines that load a dense tile from a pointer, as `%name.v`."""
     extents = ", ".join(map(str, shape))
     return f"""%{name}.i = make_range i32<{prod(shape)}>
@@ -303,7 +303,7 @@ def test_dots_of_odd_shapes(shape, warps):
     """Operands that pass through shared memory, padding left out."""
     batch, m, n, k = shape
     shapes = {"a": (batch, m, k), "b": (batch, k, n), "c": (batch, m, n)}
-    parts = "\n  ".join(loaded(x, "f32", s) for x, s in shapes.items())
+    parts = "\n  ".join(tile_load(x, "f32", s) for x, s in shapes.items())
     text = f"""tir 1.0
 define kernel void @k(f32* %a, f32* %b, f32* %c) {{
 entry:

@@ -43,7 +43,7 @@ entry:
 """
 
 
-def compiled(module: Module, line_info: bool, **options: object) -> CompiledKernel:
+def compile_with_lines(module: Module, line_info: bool, **options: object) -> CompiledKernel:
     return tileir.backend.compile(
         module, "sm_80", {"num_warps": 4, "line_info": line_info, **options}
     )
@@ -60,7 +60,7 @@ def number(data: Iterator[int]) -> int:
     return value
 
 
-def signed(data: Iterator[int]) -> int:
+def read_signed_leb128(data: Iterator[int]) -> int:
     """A signed LEB128."""
     value = shift = 0
     for byte in data:
@@ -108,7 +108,7 @@ def rows(
         elif code == 1:
             yield file, line
         elif code == 3:
-            line += signed(program)
+            line += read_signed_leb128(program)
         elif code == 4:
             file = number(program)
         elif code == 9:
@@ -119,7 +119,7 @@ def rows(
 
 
 def test_the_table_names_files_and_lines() -> None:
-    done = compiled(parse(ROWS, "rows.tir"), True)
+    done = compile_with_lines(parse(ROWS, "rows.tir"), True)
     files, places = table(dict(sections(done.cubin))[".debug_line"])
     named_lines = {(files[file - 1], line) for file, line in places}
     start = ROWS.splitlines().index("  %i = make_range i32<128>") + 1
@@ -134,7 +134,7 @@ def test_lines_of_python_are_the_caller_s() -> None:
     b = Builder()
     with b.kernel("k", x=pointer(F32)) as (x,):
         (x + b.arange(128)).store(1.5)
-    done = compiled(b.module(), True)
+    done = compile_with_lines(b.module(), True)
     files, places = table(dict(sections(done.cubin))[".debug_line"])
     source = Path(__file__).read_text().splitlines()
     assert files == [Path(__file__).name]
@@ -145,7 +145,7 @@ def test_lines_of_python_are_the_caller_s() -> None:
 def test_the_code_is_the_same(warps: int) -> None:
     module = parse(ROWS)
     plain, lined = (
-        dict(sections(compiled(module, x, num_warps=warps).cubin)) for x in (False, True)
+        dict(sections(compile_with_lines(module, x, num_warps=warps).cubin)) for x in (False, True)
     )
     codes = [name for name in plain if name.startswith(".text.")]
     assert codes and all(plain[name] == lined[name] for name in codes)
@@ -153,7 +153,7 @@ def test_the_code_is_the_same(warps: int) -> None:
 
 
 def test_names_may_hold_anything() -> None:
-    done = compiled(parse(ROWS, 'a "strange"\\né.tir'), True)
+    done = compile_with_lines(parse(ROWS, 'a "strange"\\né.tir'), True)
     assert done.ptx.count(".file") == 2 and done.cubin
 
 
@@ -189,9 +189,11 @@ entry:
   ret
 }
 """
-    assert ".entry kx$k$20$$22$$e9$(" in compiled(parse(text, "k.tir"), line_info=True).ptx
+    assert (
+        ".entry kx$k$20$$22$$e9$(" in compile_with_lines(parse(text, "k.tir"), line_info=True).ptx
+    )
 
 
 def test_a_name_of_a_file_that_is_no_text() -> None:
     module = parse("tir 1.0\n\ndefine kernel void @k() {\nentry:\n  ret\n}\n", "odd\udcff.tir")
-    assert "odd\\377.tir" in compiled(module, line_info=True).ptx
+    assert "odd\\377.tir" in compile_with_lines(module, line_info=True).ptx

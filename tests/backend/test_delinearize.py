@@ -212,7 +212,7 @@ def access_of(text: str) -> TensorAccess | Refusal:
     return delinearize(facts, load.pointer, load.mask, 2)
 
 
-def evaluated(form: Polynomial, lane: int | None, numbers: dict[str, int]) -> int:
+def value_of(form: Polynomial, lane: int | None, numbers: dict[str, int]) -> int:
     def of(which: Any) -> int:
         if isinstance(which, Iteration):
             return numbers["i"]
@@ -226,20 +226,20 @@ def evaluated(form: Polynomial, lane: int | None, numbers: dict[str, int]) -> in
 
 def check(one: Example, access: TensorAccess, numbers: dict[str, int]) -> None:
     dimensions = access.dimensions
-    is_nonnegative = all(evaluated(d.maybe_negative, 0, numbers) >= 0 for d in dimensions)
+    is_nonnegative = all(value_of(d.maybe_negative, 0, numbers) >= 0 for d in dimensions)
     for lanes in product(*map(range, SHAPE)):
         indices = [
-            evaluated(d.start, None if d.tile_dim is None else lanes[d.tile_dim], numbers)
+            value_of(d.start, None if d.tile_dim is None else lanes[d.tile_dim], numbers)
             for d in dimensions
         ]
-        strides = [evaluated(d.stride, 0, numbers) for d in dimensions]
-        place = evaluated(access.offset, 0, numbers)
+        strides = [value_of(d.stride, 0, numbers) for d in dimensions]
+        place = value_of(access.offset, 0, numbers)
         place += sum(i * s for i, s in zip(indices, strides, strict=True))
         assert place == one.address(lanes, numbers), one.text
         if not is_nonnegative:
             continue
         has = all(
-            i >= 0 and (d.extent is None or i < evaluated(d.extent, 0, numbers))
+            i >= 0 and (d.extent is None or i < value_of(d.extent, 0, numbers))
             for i, d in zip(indices, dimensions, strict=True)
         )
         assert has == one.is_masked_in(lanes, numbers), (lanes, numbers, one.text)
@@ -289,7 +289,7 @@ def test_an_index_that_decreases_from_a_number_of_steps(
     for _ in range(40):
         numbers = some_numbers(chance)
         check(one, access, numbers)
-        lowest = min(evaluated(d.maybe_negative, 0, numbers) for d in access.dimensions)
+        lowest = min(value_of(d.maybe_negative, 0, numbers) for d in access.dimensions)
         assert lowest == min(total({**steps, **start}, numbers), 0)
 
 
@@ -323,8 +323,8 @@ def test_an_extent_is_what_an_index_is_compared_with(
         numbers = some_numbers(chance)
         check(one, access, numbers)
         assert rows.extent is not None
-        assert evaluated(rows.start, 0, numbers) == total(first, numbers)
-        assert evaluated(rows.extent, 0, numbers) == total(extent, numbers)
+        assert value_of(rows.start, 0, numbers) == total(first, numbers)
+        assert value_of(rows.extent, 0, numbers) == total(extent, numbers)
 
 
 def test_a_term_belongs_to_the_longest_stride_that_divides_it() -> None:
@@ -359,13 +359,13 @@ def access_from(start: Polynomial, offset: Polynomial) -> tuple[Any, TensorAcces
     named = {v.name: v for op in function.ops for v in op.results}
     named |= {p.name: p.value for p in function.parameters}
 
-    def renamed(form: Polynomial) -> Polynomial:
+    def rename_symbols(form: Polynomial) -> Polynomial:
         return Polynomial({tuple(named[s] for s in m): c for m, c in form.terms.items()})  # type: ignore[index]
 
     dimension = TensorDimension(
-        renamed(start), Polynomial({(): 1}), None, 0, maybe_negative=renamed(start)
+        rename_symbols(start), Polynomial({(): 1}), None, 0, maybe_negative=rename_symbols(start)
     )
-    return function, TensorAccess(named["x"], renamed(offset), (dimension,))
+    return function, TensorAccess(named["x"], rename_symbols(offset), (dimension,))
 
 
 def form_of(**terms: int) -> Any:

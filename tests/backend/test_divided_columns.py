@@ -17,7 +17,7 @@ from tileir.builder import F16, F32, I32, Builder, arg, pointer
 ROWS = 64
 
 
-def chained(keys: int, width: int, *, scaled: bool = False) -> Any:
+def chained_matmuls(keys: int, width: int, *, scaled: bool = False) -> Any:
     """C = the sum over i of (Q K[i]^T) V[i], with `keys` rows of K and V, of `width` elements; V is
     doubled in registers where it is `scaled`."""
     b = Builder()
@@ -53,18 +53,18 @@ def test_the_columns_of_each_warpgroup_begin_a_panel(
     width: int, warps: int, expected: list[int]
 ) -> None:
     """Only V has N along its rows: 64 columns are 32 for each of two warpgroups."""
-    dots, placed = panels(chained(32, width), warps)
+    dots, placed = panels(chained_matmuls(32, width), warps)
     assert (dots, placed[:2]) == (["gpu.wgmma"] * 2, expected)
 
 
 def test_columns_too_few_for_a_panel_stay_with_mma() -> None:
     """8 columns of 16 bits are half of the narrowest panel."""
-    assert panels(chained(32, 16), 8)[0] == ["gpu.wgmma", "dot"]
+    assert panels(chained_matmuls(32, 16), 8)[0] == ["gpu.wgmma", "dot"]
 
 
 def test_panels_that_threads_store_begin_with_the_columns_of_each_warpgroup() -> None:
     """V of 64 columns is computed in registers: the third buffer has what is stored."""
-    dots, placed = panels(chained(32, 64, scaled=True), 8)
+    dots, placed = panels(chained_matmuls(32, 64, scaled=True), 8)
     assert dots == ["gpu.wgmma"] * 2
     assert 32 in placed
 
@@ -93,7 +93,7 @@ def test_threads_agree(n: int, scaled: bool, keys: int, width: int, warps: int) 
     random = np.random.default_rng(n)
     shapes = [(ROWS, width), (n, keys, width), (n, keys, width)]
     tiles = [random.integers(-1, 2, shape).astype(np.float16) for shape in shapes]
-    module = chained(keys, width, scaled=scaled)
+    module = chained_matmuls(keys, width, scaled=scaled)
     expected, threads = np.full((2, ROWS, width), np.nan, np.float32)
     tileir.interpret(module, "f", (1,), [*tiles, expected, n])
     options: dict[str, Any] = {

@@ -174,7 +174,7 @@ def test_the_pass_keeps_results(form: str) -> None:
 
 
 @cache
-def lowered(form: str, machine: str) -> Any:
+def lowered_kernel(form: str, machine: str) -> Any:
     options = Options(num_warps=4, num_stages=3, warp_specialize=False)
     done = run_pipeline(module_of(form), target(machine), options, None)
     return done.stages["barriers"].functions[done.kernel]
@@ -183,7 +183,7 @@ def lowered(form: str, machine: str) -> Any:
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("machine", ["sm_90", "sm_90a"])
 def test_both_operands_are_copied_ahead(form: str, machine: str) -> None:
-    ops = [*lowered(form, machine).ops]
+    ops = [*lowered_kernel(form, machine).ops]
     assert all(shape_of(op.result.type) == () for op in ops if op.mnemonic == "load")
     assert sum(op.mnemonic == "gpu.async_copy" for op in ops) == 3 * 2
 
@@ -191,7 +191,7 @@ def test_both_operands_are_copied_ahead(form: str, machine: str) -> None:
 @pytest.mark.parametrize("form", FORMS)
 def test_a_wgmma_overlaps_with_the_next_iteration(form: str) -> None:
     """The branch that stores a tile waits for it, and resets it: no select of its elements."""
-    ops = [*lowered(form, "sm_90a").ops]
+    ops = [*lowered_kernel(form, "sm_90a").ops]
     waits = [op.pending for op in ops if op.mnemonic == "gpu.wgmma_wait"]
     assert sorted(waits) == [0, 0, 1]
     assert not any(
@@ -203,7 +203,7 @@ def test_a_wgmma_overlaps_with_the_next_iteration(form: str) -> None:
 @pytest.mark.parametrize("machine", ["sm_90", "sm_90a"])
 def test_quotients_are_in_branches(form: str, machine: str) -> None:
     """Every block that divides by what is not known ends the preparation of a tile."""
-    function = lowered(form, machine)
+    function = lowered_kernel(form, machine)
     loop = loops(function).by_header["loop"]
     tree = dominance(function)
     for label in loop.order:
@@ -213,7 +213,7 @@ def test_quotients_are_in_branches(form: str, machine: str) -> None:
 
 @pytest.mark.parametrize("machine", ["sm_90", "sm_90a"])
 def test_offsets_with_hints_have_the_layout_of_the_addresses(machine: str) -> None:
-    ops = lowered("hint", machine).ops
+    ops = lowered_kernel("hint", machine).ops
     converted = [op for op in ops if op.mnemonic == "gpu.convert_layout"]
     assert all(element_of(op.result.type) is not I32 for op in converted)
 

@@ -37,13 +37,13 @@ def histogram(counter=I32, axis=1, start=0, combine="add", used_twice=False,
     return b.module()
 
 
-def folded(module, threads=THREADS):
+def fold(module, threads=THREADS):
     function = legalize(module, "k").functions["k"]
     new = fold_accumulators(function, threads)
     return module if new is function else module.evolve(functions={"k": new})
 
 
-def carried(module):
+def carried_types(module):
     """Types of the tiles that loops carry."""
     return [
         p.type
@@ -57,9 +57,9 @@ def carried(module):
 @pytest.mark.parametrize("combine", ["add", "or"])
 def test_counts_are_the_same_and_fit(counter, combine):
     module = histogram(counter, combine=combine)
-    new = folded(module)
-    (kind,) = carried(new)
-    assert words(kind) * 4 <= max_tile_words(THREADS) < words(carried(module)[0])
+    new = fold(module)
+    (kind,) = carried_types(new)
+    assert words(kind) * 4 <= max_tile_words(THREADS) < words(carried_types(module)[0])
     x = np.random.default_rng(0).integers(0, BINS, 5 * COLUMNS).astype(np.int32)
     dtype = np.int64 if counter is I64 else np.int32
     actual, expected = np.zeros((2, 2 * BINS), dtype)
@@ -76,7 +76,7 @@ def test_counts_are_the_same_and_fit(counter, combine):
 )
 def test_what_depends_on_single_counters_is_not_folded(kernel):
     module = histogram(**kernel)
-    assert folded(module) is module
+    assert fold(module) is module
 
 
 NEUTRAL = {"add": 0, "mul": 1, "and": -1, "or": 0, "xor": 0, "smin": "greatest",
@@ -101,8 +101,8 @@ def test_any_combiner_and_extent(combiner):
                 total.set(getattr(b, method)(total.get(), term))
             (y + b.arange(BINS)).store(total.get().reduce(1, combiner))
         module = b.module()
-        new = folded(module, threads=8)
-        assert words(carried(new)[0]) < words(carried(module)[0])
+        new = fold(module, threads=8)
+        assert words(carried_types(new)[0]) < words(carried_types(module)[0])
         dtype = np.dtype(f"i{element.bytes}")
         x = np.random.default_rng(1).integers(-128, 128, 3 * BINS * columns).astype(dtype)
         for rows in (0, 3):
@@ -114,7 +114,7 @@ def test_any_combiner_and_extent(combiner):
 
 def test_an_accumulator_that_fits_is_not_folded():
     module = histogram()
-    assert folded(module, threads=32) is module
+    assert fold(module, threads=32) is module
 
 
 def test_a_histogram_of_a_block_needs_no_local_memory():

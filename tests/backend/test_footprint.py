@@ -192,7 +192,7 @@ def read(
     return WindowLoad(op, parts, around, {})
 
 
-def touched(access: WindowLoad, of: Callable[[Symbol], int]) -> set[int]:
+def read_addresses(access: WindowLoad, of: Callable[[Symbol], int]) -> set[int]:
     """Addresses that a load reads, over lanes and iterations."""
     seen: set[int] = set()
     for lanes in itertools.product(*map(range, access.shape)):
@@ -211,7 +211,7 @@ def check(reads: list[WindowLoad], footprint: Footprint, of: Callable[[Symbol], 
     start = footprint.origin.evaluate(of)
     whole = {start + rows * r + columns * c for r in range(footprint.height)
              for c in range(footprint.width)}  # fmt: skip
-    assert whole == set().union(*(touched(r, of) for r in reads))
+    assert whole == set().union(*(read_addresses(r, of) for r in reads))
     assert len(footprint.windows) == len(reads)
     for read, window in zip(reads, footprint.windows, strict=True):
         assert window.read is read
@@ -221,7 +221,7 @@ def check(reads: list[WindowLoad], footprint: Footprint, of: Callable[[Symbol], 
             for r, c in window.origins
             for lanes in itertools.product(*map(range, read.shape))
         }  # fmt: skip
-        assert mine == touched(read, of)
+        assert mine == read_addresses(read, of)
         assert all(r >= 0 and c >= 0 for r, c in window.origins)
         first = dict.fromkeys(read.form.steps, 0)
         moved = read.form.rest.evaluate(of) - start
@@ -293,10 +293,10 @@ def test_gaps_are_not_looked_for_where_a_footprint_is_of_no_use(
     result = footprint_of(rows)
     assert result is not None and result.elements_read == result.height * result.width
 
-    def counted(*_: Any) -> bool:
+    def refuse(*_: Any) -> bool:
         raise AssertionError("gaps are looked for")
 
-    monkeypatch.setattr(footprint, "_is_covered", counted)
+    monkeypatch.setattr(footprint, "_is_covered", refuse)
     assert footprint_of(rows, lambda f: f.elements_read > f.height * f.width) is None
 
 
@@ -326,7 +326,7 @@ def test_staged_convolutions_mean_what_they_meant(c: Convolution) -> None:
     assert (y == c.reference(x, k)).all()
 
 
-def allocated(module: Any) -> list[int]:
+def buffer_bytes(module: Any) -> list[int]:
     """Bytes of the buffers of a module."""
     ops: Any = [op for f in module.functions.values() for op in f.ops]
     allocations = (op for op in ops if op.mnemonic == "gpu.shared_alloc")
@@ -341,7 +341,7 @@ def test_buffers_fit_where_they_are_allowed(c: Convolution) -> None:
     """A buffer takes no more than it may, and where all of it fits, what it would take anyway."""
     module = parse(c.text())
     roomy = stage_halo(module, gain=0)
-    (most,) = allocated(roomy.ir)
+    (most,) = buffer_bytes(roomy.ir)
     assert print_module(stage_halo(module, gain=0, shared=most).ir) == print_module(roomy.ir)
     for shared in (most - 1, most // 2):
-        assert sum(allocated(stage_halo(module, gain=0, shared=shared).ir)) <= shared
+        assert sum(buffer_bytes(stage_halo(module, gain=0, shared=shared).ir)) <= shared

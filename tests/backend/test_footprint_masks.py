@@ -139,7 +139,7 @@ def test_what_masks_ask_of_outputs(name: str, stride: int) -> None:
         statistics = tileir.interpret(outcome.ir, "k", (2,), [x.ravel()[:last].copy(), y, n, m])  # type: ignore[arg-type]
         assert (y == np.where(requested, whole, 0)).all(), (n, m)
         blocks = (requested[:4], requested[4:])
-        assert statistics.accesses.bytes_read == 4 * sum(reached(b, stride) for b in blocks)
+        assert statistics.accesses.bytes_read == 4 * sum(elements_read(b, stride) for b in blocks)
 
 
 @pytest.mark.parametrize("place", ["out", "oc"])
@@ -159,7 +159,7 @@ def test_outputs_between_two_bounds_are_not_staged(place: str) -> None:
         assert outcome.statistics["footprints staged"] == 1
 
 
-def reached(requested: Any, stride: int) -> int:
+def elements_read(requested: Any, stride: int) -> int:
     """How many elements the outputs of a block that are `asked` for read."""
     places = [(stride * i, stride * j) for i, j in np.argwhere(requested)]
     return len({(i + a, j + b) for i, j in places for a in range(3) for b in range(3)})

@@ -154,7 +154,7 @@ def test_add_of_introducing_triton_is_as_short_as_printed():
 RELATIONS = ("slt", "sle", "sgt", "sge", "ult", "ule", "ugt", "uge")
 
 
-def masked(choose):
+def masked_copy(choose):
     """A copy under one or two masks, conjunctions of comparisons of lanes, of what rises with them,
     falls, or is the same in all, with one another, in either order."""
     lines, names = [], []
@@ -222,7 +222,7 @@ def test_whole_tiles_are_those_whose_masks_hold_everywhere(seed):
     loaded and stored is the same for every bound, negative ones too."""
     choose, versions = np.random.default_rng(seed), 0
     for _ in range(40):
-        module = masked(choose)
+        module = masked_copy(choose)
         done = run(module, "version-full-tiles").module
         if done is module:
             continue

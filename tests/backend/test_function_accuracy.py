@@ -27,7 +27,7 @@ ROOT = Path(__file__).parents[2]
 DIGITS = 60
 
 
-def computed(function, element, *numbers, approximates=True):
+def evaluate(function, element, *numbers, approximates=True):
     """With `approximates`, powers, reciprocals and roots are instructions, which the simulator
     rounds; else they are formulas, as on a CPU."""
     thread = SimtThread(len(numbers[0]), (0, 0, 0), (1, 1, 1), SimtMemory(0))
@@ -104,7 +104,7 @@ def domain(name, count):
 @pytest.mark.parametrize("name", sorted(EXACT))
 def test_f64_is_as_near_as_measured(name):
     x = domain(name, 400)
-    result = computed(_DOUBLE[name], F64, x).handle.array
+    result = evaluate(_DOUBLE[name], F64, x).handle.array
     with localcontext() as context:
         context.prec = DIGITS
         exact = [EXACT[name](Decimal(float(v))) for v in x]
@@ -119,7 +119,7 @@ def test_f64_is_as_near_as_measured(name):
 @pytest.mark.parametrize("name", sorted(set(_SINGLE) - {"pow", "atan2"}))
 def test_f32_is_as_near_as_measured(name, approximates):
     x = np.minimum(domain(name if name in EXACT else "exp", 4000), 3e38).astype(np.float32)
-    result = computed(_SINGLE[name], F32, x, approximates=approximates)
+    result = evaluate(_SINGLE[name], F32, x, approximates=approximates)
     results = result.handle.array.astype(np.float64)
     with np.errstate(all="ignore"):
         exact = _F64[name](x.astype(np.float64))
@@ -167,7 +167,7 @@ def assert_near(result, exact, most):
 @pytest.mark.parametrize("name", sorted(set(_SINGLE) - {"pow", "atan2"}))
 def test_f32_of_any_bits(name, approximates):
     x = of_any_bits(11, 6000)
-    result = computed(_SINGLE[name], F32, x, approximates=approximates).handle.array
+    result = evaluate(_SINGLE[name], F32, x, approximates=approximates).handle.array
     with np.errstate(all="ignore"):
         assert_near(result, _F64[name](x.astype(np.float64)), {"erfc": 4, "tan": 2.5}.get(name, 2))
 
@@ -182,7 +182,7 @@ def test_f32_of_any_two_numbers(name, of, approximates):
     numbers = np.concatenate([numbers, -numbers, np.array([2, 3, 0.5, 8388609.5], np.float32)])
     pairs = np.meshgrid(numbers, numbers)
     x, y = np.concatenate([x, x, *pairs[0]]), np.concatenate([y, whole, *pairs[1]])
-    result = computed(_SINGLE[name], F32, x, y, approximates=approximates).handle.array
+    result = evaluate(_SINGLE[name], F32, x, y, approximates=approximates).handle.array
     with np.errstate(all="ignore"):
         assert_near(result, of(x.astype(np.float64), y.astype(np.float64)), 2)
 
@@ -193,7 +193,7 @@ def test_powers_are_as_near_as_measured(approximates, worst):
     random = np.random.default_rng(5)
     x = np.exp(random.uniform(-0.35, 0.35, 20000)).astype(np.float32)
     y = (random.uniform(60, 88, 20000) / np.log(x)).astype(np.float32)
-    result = computed(_SINGLE["pow"], F32, x, y, approximates=approximates)
+    result = evaluate(_SINGLE["pow"], F32, x, y, approximates=approximates)
     results = result.handle.array.astype(np.float64)
     exact = np.power(x.astype(np.float64), y.astype(np.float64))
     assert np.max(np.abs(results - exact) / np.spacing(exact.astype(np.float32))) <= worst
@@ -210,7 +210,7 @@ def test_powers_of_special_numbers(element, approximates):
     kind, functions = (np.float32, _SINGLE) if element is F32 else (np.float64, _DOUBLE)
     bases, exponents = ([*v, *(-u for u in v), np.nan] for v in (BASES, EXPONENTS))
     x, y = (v.ravel().astype(kind) for v in np.meshgrid(bases, exponents))
-    result = computed(functions["pow"], element, x, y, approximates=approximates).handle.array
+    result = evaluate(functions["pow"], element, x, y, approximates=approximates).handle.array
     with np.errstate(all="ignore"):
         exact = np.power(x.astype(np.float64), y.astype(np.float64)).astype(kind)
     unusual = ~np.isfinite(exact)
@@ -313,7 +313,7 @@ LIMITS = (0.0, -0.0, np.inf, -np.inf, np.nan, 1e-45, -1e-45, 1.1e-38, 1e-30, 88.
 def test_f32_at_the_limits_of_its_domain(name, approximates):
     """Zeros with their signs, infinities, NaNs, subnormal arguments and results."""
     x = np.array(LIMITS, np.float32)
-    result = computed(_SINGLE[name], F32, x, approximates=approximates).handle.array
+    result = evaluate(_SINGLE[name], F32, x, approximates=approximates).handle.array
     with np.errstate(all="ignore"):
         exact = _F64[name](x.astype(np.float64)).astype(np.float32)
     unusual = ~np.isfinite(exact)
@@ -329,10 +329,10 @@ def test_an_eighth_of_a_revolution_is_the_nearest_number():
     """So that four times the arc tangent of 1 is pi."""
     y, x = np.array([[1, -1, 3e38, np.inf], [1, 1, 3e38, np.inf]], np.float32)
     exact = np.array([1, -1, 1, 1]) * np.float32(np.pi / 4)
-    assert computed(_SINGLE["atan"], F32, y[:2]).handle.array.tolist() == exact[:2].tolist()
-    assert computed(_SINGLE["atan2"], F32, y, x).handle.array.tolist() == exact.tolist()
+    assert evaluate(_SINGLE["atan"], F32, y[:2]).handle.array.tolist() == exact[:2].tolist()
+    assert evaluate(_SINGLE["atan2"], F32, y, x).handle.array.tolist() == exact.tolist()
     zero = np.zeros(1, np.float32)
-    assert computed(_SINGLE["atan2"], F32, zero, zero).handle.array.tolist() == [0.0]
+    assert evaluate(_SINGLE["atan2"], F32, zero, zero).handle.array.tolist() == [0.0]
 
 
 @pytest.mark.parametrize(("name", "function", "ulp"), [("ex2", np.exp2, 1), ("lg2", np.log2, 2)])
@@ -345,7 +345,7 @@ def test_a_cpu_is_nearer_than_approximate_instructions(name, function, ulp):
         else np.exp2(random.uniform(-140, 127, 4000))
     )
     x = x.astype(np.float32)
-    result = computed(FORMULAS[name], F32, x).handle.array.astype(np.float64)
+    result = evaluate(FORMULAS[name], F32, x).handle.array.astype(np.float64)
     exact = function(x.astype(np.float64))
     off = np.abs(result - exact) / np.spacing(np.abs(exact.astype(np.float32)))
     assert off.max() <= ulp
@@ -386,7 +386,7 @@ def check_reduced(x, quadrants, reduced, least):
 @pytest.mark.parametrize(("function", "first", "last"), [(reduce64, 20, 1023), (reduce, 0, 1023)])
 def test_f64_is_reduced_to_a_hundred_bits(function, first, last):
     x = np.concatenate([far_numbers(np.float64, first, last), [6381956970095103 * 2.0**797]])
-    quadrants, (high, low) = computed(function, F64, x)
+    quadrants, (high, low) = evaluate(function, F64, x)
     pairs = zip(high.handle.array, low.handle.array, strict=True)
     reduced = [Fraction(float(a)) + Fraction(float(b)) for a, b in pairs]
     check_reduced(x, quadrants.handle.array, reduced, Fraction(1, 1 << 80))
@@ -394,6 +394,6 @@ def test_f64_is_reduced_to_a_hundred_bits(function, first, last):
 
 def test_f32_is_reduced_to_its_own_bits():
     x = far_numbers(np.float32, 16, 127)
-    quadrants, rest = computed(reduce32, F32, x)
+    quadrants, rest = evaluate(reduce32, F32, x)
     reduced = [Fraction(float(a)) for a in rest.handle.array]
     check_reduced(x, quadrants.handle.array, reduced, Fraction(1, 1 << 23))

@@ -19,7 +19,7 @@ SPECIAL = [0.0, -0.0, np.inf, -np.inf, np.nan, 1, -1, 0.5, -0.5, 2, -2, 3, -3, 1
 RANGES = (1.1, 4, 12, 100, 200, 1e5)
 
 
-def computed(function, element, *operands):
+def evaluate(function, element, *operands):
     thread = SimtThread(len(operands[0]), (0, 0, 0), (1, 1, 1), SimtMemory(0))
     terms = [Term(thread, element, ThreadValues(np.ascontiguousarray(x))) for x in operands]
     with np.errstate(all="ignore"):
@@ -64,7 +64,7 @@ def test_f32(name):
     x = operands(name, np.dtype(np.float32), 6000)
     with np.errstate(all="ignore"):
         exact = _F64[name](*(v.astype(np.float64) for v in x))
-    check(name, computed(_SINGLE[name], F32, *x), exact)
+    check(name, evaluate(_SINGLE[name], F32, *x), exact)
 
 
 @pytest.mark.sampled(4)
@@ -73,7 +73,7 @@ def test_f64(name):
     x = operands(name, np.dtype(np.float64), 800)
     with np.errstate(all="ignore"):
         exact = _F64[name](*x)
-    check(name, computed(_DOUBLE[name], F64, *x), exact)
+    check(name, evaluate(_DOUBLE[name], F64, *x), exact)
 
 
 @pytest.mark.sampled(1)
@@ -85,6 +85,6 @@ def test_remainders_are_exact(element, dtype):
     x, y = np.concatenate([x, a.ravel()]), np.concatenate([random.permutation(x), b.ravel()])
     with np.errstate(all="ignore"):
         expected = np.fmod(x, y)
-    result = computed(remainder, element, x, y)
+    result = evaluate(remainder, element, x, y)
     same = (result == expected) & (np.signbit(result) == np.signbit(expected))
     assert (same | (np.isnan(result) & np.isnan(expected))).all()

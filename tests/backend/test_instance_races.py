@@ -201,7 +201,7 @@ def simulate(case: Case, **options: Any) -> None:
     SimtExecutor().launch(parse(case.text), None, case.grid, case.arguments(), **options)
 
 
-def raised(launch: Any) -> TileirError | None:
+def error_of(launch: Any) -> TileirError | None:
     try:
         launch()
     except TileirError as error:
@@ -214,10 +214,10 @@ def raised(launch: Any) -> TileirError | None:
 def test_both_report_the_same(name: str) -> None:
     case = CASES[name]
     for seed in SEEDS:
-        expected = raised(
+        expected = error_of(
             lambda s=seed: interpret(parse(case.text), None, case.grid, case.arguments(), seed=s)
         )
-        diagnostics = raised(lambda s=seed: simulate(case, seed=s))
+        diagnostics = error_of(lambda s=seed: simulate(case, seed=s))
         assert (expected is not None) == (diagnostics is not None) == case.races, (
             seed,
             expected,
@@ -238,7 +238,7 @@ def _all(error: TileirError) -> list[Any]:
 @pytest.mark.parametrize("name", ["read-modify-write", "split-K by stores", "role: equal values"])
 def test_both_accesses_are_located(name: str) -> None:
     case = CASES[name]
-    error = raised(lambda: simulate(case))
+    error = error_of(lambda: simulate(case))
     assert error is not None
     lines = case.text.splitlines()
     for access in _all(error):
@@ -255,7 +255,7 @@ def test_both_accesses_are_located(name: str) -> None:
 @pytest.mark.parametrize("name", ["own elements", "read-modify-write", "lock", "split-K by stores"])
 def test_options_of_the_launch_change_no_verdict(name: str, options: dict[str, Any]) -> None:
     case = CASES[name]
-    error = raised(lambda: simulate(case, **options))
+    error = error_of(lambda: simulate(case, **options))
     assert (error is not None) == case.races, error
 
 
@@ -296,7 +296,7 @@ def test_generated_programs(number: int) -> None:
         for on, code in (("interpreter", "TIR0517"), ("simt", "TIR0721")):
             options = {"allow_undef": program.undef} if on == "interpreter" else {"num_warps": 1}
             launch, arguments = executor(on).launch, program.arguments(number)
-            diagnostics = raised(
+            diagnostics = error_of(
                 partial(launch, module, program.kernel, program.grid, arguments, **options)
             )
             assert (diagnostics and diagnostics.diagnostics[0].code) == (code if races else None), (

@@ -52,7 +52,7 @@ def chained_dots(element):
     return b.module()
 
 
-def lowered(module, warps=1):
+def lowered_kernel(module, warps=1):
     done = run_pipeline(module, target("sm_90a"), Options(num_warps=warps), None)
     return done.stages["layouts"].kernel()
 
@@ -72,7 +72,7 @@ def moved_operands(kernel):
             waiting += op.inputs
 
 
-def checked(module, shapes, elements):
+def simulator_result(module, shapes, elements):
     """The result of the last array, on the SIMT machine as interpreted."""
     chance = np.random.default_rng(1)
     arrays = [chance.integers(-4, 4, n).astype(NUMPY[e])
@@ -96,29 +96,29 @@ def checked(module, shapes, elements):
 def test_rows_that_lanes_load_are_operands(element, k, columns, operand):
     """Four lanes load a row, 16 bytes each: those of a fragment, with other elements along K."""
     module = scaled_rows(element, k, columns, operand)
-    assert not list(moved_operands(lowered(module)))
+    assert not list(moved_operands(lowered_kernel(module)))
     sizes = 16 * k, columns * k, 16 * columns
-    checked(module, sizes, (element, element, F32))
+    simulator_result(module, sizes, (element, element, F32))
 
 
 def test_rows_of_other_lanes_move():
     """Three lanes load a row."""
     module = scaled_rows(BF16, 24)
-    assert list(moved_operands(lowered(module)))
-    checked(module, (16 * 24, 16 * 24, 256), (BF16, BF16, F32))
+    assert list(moved_operands(lowered_kernel(module)))
+    simulator_result(module, (16 * 24, 16 * 24, 256), (BF16, BF16, F32))
 
 
 @pytest.mark.parametrize("element", [F32, BF16])
 def test_a_result_is_the_a_of_the_next_dot(element):
     """Lanes own neighbours of a result in pairs, and single columns of A in tf32."""
-    kernel = lowered(chained_dots(element))
+    kernel = lowered_kernel(chained_dots(element))
     first, second = (op for op in kernel.ops if op.mnemonic == "dot")
     converted = [
         op for op in moved_operands(kernel)
         if op.source.type.layout == first.result.type.layout
     ]  # fmt: skip
     assert not converted and second.a.type.shape == (16, 16)
-    checked(chained_dots(element), (256, 256, 256), (F32, F32, F32))
+    simulator_result(chained_dots(element), (256, 256, 256), (F32, F32, F32))
 
 
 def test_lanes_step_as_asked_and_words_by_the_shortest_steps():
@@ -133,7 +133,7 @@ def test_lanes_step_as_asked_and_words_by_the_shortest_steps():
 def test_operands_in_an_order_have_each_element_once(order):
     from tileir.backend.layouts.dot_layouts import layouts_of
 
-    dot = next(op for op in lowered(scaled_rows(F32, 16)).ops if op.mnemonic == "dot")
+    dot = next(op for op in lowered_kernel(scaled_rows(F32, 16)).ops if op.mnemonic == "dot")
     wide = dot.evolve(a=_of(dot.a, (16, 64)), b=_of(dot.b, (64, 16)), results=())
     plain = layouts_of(wide, 1)
     ordered = plain.in_order(order)
@@ -173,7 +173,7 @@ def chunks(element, rows=32, columns=64):
 def test_narrow_stages_are_read_as_neighbours_by_wider_dots(warps):
     """`ldmatrix` loads two neighbours along K for a lane. Each stage is read in the layouts of its
     dots, and no conversion of it goes through shared memory."""
-    kernel = lowered(chunks(BF16), warps)
+    kernel = lowered_kernel(chunks(BF16), warps)
     reads = {op.results[0]: op for op in kernel.ops if op.mnemonic == "gpu.local_load"}
     assert len(reads) >= 3
     for op in reads.values():

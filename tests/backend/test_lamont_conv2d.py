@@ -56,7 +56,7 @@ def test_texts_are_canonical_and_what_the_generator_writes(name):
     assert sorted(p.stem for p in FOLDER.glob("*.tir")) == sorted(CASES)
 
 
-def launched(c: Convolution, shape: tuple[int, int], text: str, **options: Any) -> Counts:
+def launch_and_count(c: Convolution, shape: tuple[int, int], text: str, **options: Any) -> Counts:
     x, k, y = inputs(c, shape)
     counts, arguments = Counts(), c.arguments(x, k, y)
     SimtExecutor().launch(parse(text), None, c.grid(shape), arguments, counts=counts, **options)
@@ -72,7 +72,7 @@ def test_results(name, shape):
     x, k, y = inputs(c, shape)
     tileir.interpret(parse(text), "conv2d", c.grid(shape), c.arguments(x, k, y))
     assert (y == c.reference(x, k)).all()
-    launched(c, shape, text)
+    launch_and_count(c, shape, text)
 
 
 @pytest.mark.sampled(3)
@@ -83,7 +83,7 @@ def test_other_windows(name, window):
     wide = {"padding": min(CASES[name].padding, min(window) - 1), "block": (4, 8)}
     c = attrs.evolve(CASES[name], window=window, **wide)
     spans = [(n - 1) * c.dilation + 1 for n in window]
-    launched(c, (spans[0] + 6, spans[1] + 11), c.text())
+    launch_and_count(c, (spans[0] + 6, spans[1] + 11), c.text())
 
 
 @attrs.frozen
@@ -99,7 +99,7 @@ class Figures:
 
 def image_loads(c: Convolution, text: str, *, stage_halo: bool) -> Figures:
     """The figures for an image of 64 x 64, 4 warps."""
-    counts = launched(c, (64, 64), text, num_warps=4, stage_halo=stage_halo)
+    counts = launch_and_count(c, (64, 64), text, num_warps=4, stage_halo=stage_halo)
     tiles = [t for op, t in counts.by_op.items() if op.mnemonic == "load" and _is_tile(op)]
     options = {"num_warps": 4, "stage_halo": stage_halo}
     compiled = compile_kernel(parse(text), "sm_80", options)

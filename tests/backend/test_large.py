@@ -85,11 +85,11 @@ def test_how_much_of_llvm_a_kernel_needs(monkeypatch):
     for name in PIPELINES:
         usual = getattr(llvm_codegen, name)
 
-        def noted(*args: Any, n: str = name, f: Any = usual, **more: Any) -> None:
+        def record_and_call(*args: Any, n: str = name, f: Any = usual, **more: Any) -> None:
             done.append(n)
             f(*args, **more)
 
-        monkeypatch.setattr(llvm_codegen, name, noted)
+        monkeypatch.setattr(llvm_codegen, name, record_and_call)
 
     def used(module: Module, **options: Any) -> str:
         done.clear()

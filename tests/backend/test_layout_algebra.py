@@ -36,7 +36,7 @@ from tileir.layout_tilings import blocked_layout, hierarchical
 VECTORS = st.lists(st.integers(0, 31), max_size=6)
 
 
-def spanned(vectors):
+def span_of(vectors):
     span = {0}
     for v in vectors:
         span |= {v ^ x for x in span}
@@ -46,14 +46,14 @@ def spanned(vectors):
 @given(VECTORS, VECTORS)
 def test_intersection_is_what_both_span(a, b):
     basis = intersection(a, b)
-    assert spanned(basis) == spanned(a) & spanned(b)
+    assert span_of(basis) == span_of(a) & span_of(b)
     assert len(Subspace.of(basis)) == len(basis)
 
 
 @given(VECTORS, VECTORS)
 def test_common_complement_is_disjoint_from_both(a, b):
     complement = common_complement(a, b, 5)
-    assert spanned(complement) & spanned(a) == {0} == spanned(complement) & spanned(b)
+    assert span_of(complement) & span_of(a) == {0} == span_of(complement) & span_of(b)
     assert (
         len(complement)
         == 5 - max(len(Subspace.of(a)), len(Subspace.of(b)))
@@ -74,7 +74,7 @@ def test_complement_and_kernel_count_dimensions(a):
 @given(VECTORS, st.integers(0, 31))
 def test_solve_finds_a_combination_where_there_is_one(a, v):
     solution = solve(a, v)
-    assert (solution is not None) == (v in spanned(a))
+    assert (solution is not None) == (v in span_of(a))
     if solution is not None:
         assert apply(a, solution) == v
 
@@ -83,7 +83,7 @@ def test_solve_finds_a_combination_where_there_is_one(a, v):
 def test_inverse_undoes(a):
     for bit, image in enumerate(inverse(a, 5)):
         if image is None:
-            assert 1 << bit not in spanned(a)
+            assert 1 << bit not in span_of(a)
         else:
             assert multiply(a, [image]) == (1 << bit,)
 

@@ -97,7 +97,7 @@ def numbers(it: Layout, shape):
         yield np.where(inside, total, -1)
 
 
-def numbered(thread, it: Layout, shape, element):
+def numbered_tile(thread, it: Layout, shape, element):
     """A tile whose elements are bits made of their numbers."""
     bits = 1 if element is I1 else element.bits
     for values in numbers(it, shape):
@@ -108,12 +108,12 @@ def numbered(thread, it: Layout, shape, element):
         )
 
 
-def moved(shape, element, source, target):
+def conversion_counts(shape, element, source, target):
     """Check one conversion; what it counted."""
     lowering, op = machine(shape, source, element, target)
-    fragment = list(numbered(lowering.thread, source, shape, element))
+    fragment = list(numbered_tile(lowering.thread, source, shape, element))
     converted = convert(lowering, op, fragment, op.source.type, target)
-    expected = list(numbered(lowering.thread, target, shape, element))
+    expected = list(numbered_tile(lowering.thread, target, shape, element))
     assert len(converted) == len(expected)
     for x, y, number in zip(converted, expected, numbers(target, shape), strict=True):
         where = number >= 0
@@ -147,7 +147,7 @@ def test_a_transpose_has_no_conflicts(width, size, warps):
     shape, element = (32, width), OF_SIZE[size]
     rows, columns = (wide(shape, order, element, warps) for order in ((1, 0), (0, 1)))
     for source, target in ((rows, columns), (columns, rows)):
-        counts = moved(shape, element, source, target)
+        counts = conversion_counts(shape, element, source, target)
         assert counts["conflicts"] == 0
         assert counts["shuffles"] == 0 or counts["stores"] == 0
 
@@ -163,8 +163,8 @@ def test_fragments_have_no_conflicts(width, size):
               mma_result(shape, (2, 2)), mma_result(shape, (4, 1)),
               wgmma_result(shape, (4, 1))]  # fmt: skip
     for other in others:
-        assert moved(shape, element, rows, other)["conflicts"] == 0
-        assert moved(shape, element, other, rows)["conflicts"] == 0
+        assert conversion_counts(shape, element, rows, other)["conflicts"] == 0
+        assert conversion_counts(shape, element, other, rows)["conflicts"] == 0
 
 
 def test_both_sides_are_wide_where_registers_are_side_by_side():
@@ -183,16 +183,16 @@ def test_both_sides_are_wide_where_registers_are_side_by_side():
 def test_a_small_transpose_is_shuffled():
     shape = (8, 8)
     rows, columns = (blocked_layout(shape, order, 2, 1) for order in ((1, 0), (0, 1)))
-    counts = moved(shape, F32, rows, columns)
+    counts = conversion_counts(shape, F32, rows, columns)
     assert counts["stores"] == 0 and counts["shuffles"] == 2
-    assert moved((16, 16), F32, *(blocked_layout((16, 16), order, 4, 1) for order in
+    assert conversion_counts((16, 16), F32, *(blocked_layout((16, 16), order, 4, 1) for order in
                                   ((1, 0), (0, 1))))["shuffles"] == 0  # fmt: skip
 
 
 def test_small_elements_travel_by_words():
     source, target = mma_result((16, 16), (1, 1)), blocked_layout((16, 16), (1, 0), 4, 1)
-    assert moved((16, 16), F16, source, target)["shuffles"] == 4
-    assert moved((16, 16), BF16, target, source)["shuffles"] == 4
+    assert conversion_counts((16, 16), F16, source, target)["shuffles"] == 4
+    assert conversion_counts((16, 16), BF16, target, source)["shuffles"] == 4
 
 
 def test_many_selections_take_longer_than_shared_memory():
@@ -208,7 +208,7 @@ def test_many_selections_take_longer_than_shared_memory():
 def test_the_result_of_a_dot_is_an_operand_of_the_next():
     """D of m16n8 in f16 is A of m16n8k16: registers are renamed."""
     source, target = mma_result((64, 32), (4, 1)), mma_operand("a", F16, (64, 32), (4, 1))
-    counts = moved((64, 32), F16, source, target)
+    counts = conversion_counts((64, 32), F16, source, target)
     assert not any(counts.values())
 
 
@@ -218,7 +218,7 @@ def test_lanes_read_one_register_of_a_lane_in_one_step():
     halves = layout(1, ((1,), (2,), (4,)), ((8,), (0,), (0,), (0,), (0,)))
     plan = conversion(Tile(F32, (16,), single), halves)
     assert (plan.shuffles, plan.selects) == (8, 0)
-    assert moved((16,), F32, single, halves)["shuffles"] == 8
+    assert conversion_counts((16,), F32, single, halves)["shuffles"] == 8
 
 
 @st.composite
@@ -245,7 +245,7 @@ def warp_layouts(draw):
 @given(warp_layouts(), st.sampled_from([I1, I8, F16, F32, F64]))
 def test_any_exchange_within_a_warp(layouts, element):
     bits, source, target = layouts
-    moved((1 << bits,), element, source, target)
+    conversion_counts((1 << bits,), element, source, target)
 
 
 # Any shapes -------------------------------------------------------------------------------------
@@ -261,13 +261,13 @@ def test_odd_shapes_in_any_order(shape, warps, element):
     rows, narrow = (blocked_layout(shape, order[::-1], vector, warps) for vector in (4, 1))
     columns = blocked_layout(shape, order, 4, warps)
     for source, target in ((rows, columns), (columns, rows), (narrow, rows), (columns, narrow)):
-        moved(shape, element, source, target)
+        conversion_counts(shape, element, source, target)
 
 
 def test_rows_that_bits_do_not_cover():
     shape = (48, 200)
     rows, columns = (wide(shape, order, I8, 4) for order in ((1, 0), (0, 1)))
-    assert moved(shape, I8, rows, columns)["wavefronts"] < 2000
+    assert conversion_counts(shape, I8, rows, columns)["wavefronts"] < 2000
 
 
 @st.composite
@@ -300,7 +300,7 @@ def test_any_two_tilings(data):
     shape = tuple(data.draw(st.sampled_from([1, 2, 3, 4, 6, 8, 16])) for _ in range(rank))
     warps = data.draw(st.sampled_from([1, 2, 6]))
     source, target = (data.draw(tilings(rank, shape, warps)) for _ in range(2))
-    moved(shape, data.draw(st.sampled_from([I1, I8, F16, F32, F64])), source, target)
+    conversion_counts(shape, data.draw(st.sampled_from([I1, I8, F16, F32, F64])), source, target)
 
 
 # Steps ------------------------------------------------------------------------------------------
@@ -312,7 +312,7 @@ def test_a_large_tile_is_converted_in_several_steps():
     plan = conversion(Tile(F32, shape, rows), columns)
     assert isinstance(plan, ConversionStaging) and plan.iterations == 2
     assert conversion_bytes(Tile(F32, shape, rows), columns) == 65536
-    assert moved(shape, F32, rows, columns)["conflicts"] == 0
+    assert conversion_counts(shape, F32, rows, columns)["conflicts"] == 0
 
 
 def test_what_many_hold_is_written_once():

@@ -75,7 +75,7 @@ def check(it, fragment, expected):
                 assert fragment_value.array[t] == expected[v], (register, t, v)
 
 
-def scanned(it, shape, axis, reverse, seed=0):
+def check_scan(it, shape, axis, reverse, seed=0):
     values = np.random.default_rng(seed).integers(-9, 9, shape)
     value = Value(Tile(I64, shape, it))
     op = Scan((value,), axis=axis, combiner=Combiner.ADD, reverse=reverse)
@@ -89,7 +89,7 @@ def scanned(it, shape, axis, reverse, seed=0):
     return lowering.thread
 
 
-def reduced(it, shape, axis):
+def check_reduction(it, shape, axis):
     values = np.random.default_rng(0).integers(-9, 9, shape)
     value = Value(Tile(I64, shape, it))
     op = Reduce((value,), axis=axis, combiner=Combiner.ADD)
@@ -123,7 +123,7 @@ SHAPES = {"rows": (16, 64), "columns": (16, 64), "long": (2, 1024), "odd": (5, 1
 @pytest.mark.parametrize("reverse", [False, True])
 def test_scans_follow_the_layout(name, reverse):
     for axis in range(len(SHAPES[name])):
-        counts = scanned(LAYOUTS[name], SHAPES[name], axis, reverse)
+        counts = check_scan(LAYOUTS[name], SHAPES[name], axis, reverse)
         assert counts.barriers <= 1 + (name == "warps below")
 
 
@@ -170,7 +170,7 @@ def test_functions_are_joined_in_order_in_any_layout(name, reverse):
 @pytest.mark.parametrize("name", LAYOUTS)
 def test_reductions_follow_the_layout(name):
     for axis in range(len(SHAPES[name])):
-        reduced(LAYOUTS[name], SHAPES[name], axis)
+        check_reduction(LAYOUTS[name], SHAPES[name], axis)
 
 
 @pytest.mark.sampled(15)
@@ -208,8 +208,8 @@ def test_any_tiling(data):
     if it.digits("lane"):
         return
     axis = data.draw(st.integers(0, rank - 1))
-    scanned(it, shape, axis, data.draw(st.booleans()))
-    reduced(it, shape, axis)
+    check_scan(it, shape, axis, data.draw(st.booleans()))
+    check_reduction(it, shape, axis)
 
 
 # What is emitted ------------------------------------------------------------------------------
@@ -226,7 +226,7 @@ def instructions(ptx):
     return {name: len(re.findall(pattern, ptx)) for name, pattern in words.items()}
 
 
-def compiled(module, warps):
+def ptx_instructions(module, warps):
     return instructions(compile_kernel(module, "sm_90", {"num_warps": warps}).ptx)
 
 
@@ -242,7 +242,7 @@ def test_a_full_reduction_has_no_redundant_barrier(n, warps, barriers):
     """Kernels 230424_03 and 04 of Triton PTX 2023: two barriers and two round trips through shared
     memory, of which the document calls one redundant, and both where there is one warp. Lanes read
     the partials of one warp each, which saves registers, and join them by two more shuffles."""
-    counts = compiled(total(n), warps)
+    counts = ptx_instructions(total(n), warps)
     assert counts["shuffles"] == 5 + 2 * barriers
     assert counts["barriers"] == counts["stores"] == counts["loads"] == barriers
 
@@ -258,16 +258,16 @@ def softmax(m, n):
 
 
 def test_a_row_softmax_reduces_within_a_warp_where_a_row_fits():
-    rows = compiled(softmax(4, 256), 4)
+    rows = ptx_instructions(softmax(4, 256), 4)
     assert rows == {"barriers": 0, "shuffles": 10, "stores": 0, "loads": 0}
-    several = compiled(softmax(16, 128), 4)
+    several = ptx_instructions(softmax(16, 128), 4)
     assert several == {
         "barriers": 0,
         "shuffles": 18,
         "stores": 0,
         "loads": 0,
     }  # four by butterfly: 40
-    row = compiled(softmax(1, 1024), 4)
+    row = ptx_instructions(softmax(1, 1024), 4)
     assert row == {"barriers": 2, "shuffles": 14, "stores": 2, "loads": 2}  # 2 x (5 + 2 of 4 warps)
 
 
@@ -302,7 +302,7 @@ def test_reductions_of_several_values_synchronize_once(name, n, warps):
         operands=re.sub(r"\S+> ", "", operands.format(n=n)),
         left=", ".join(["%r", *[f"%r{i}" for i in range(1, count)]]),
     )  # fmt: skip
-    counts = compiled(parse(text), warps)
+    counts = ptx_instructions(parse(text), warps)
     several = 1 if warps > 1 else 0
     assert counts["barriers"] == several
     assert counts["shuffles"] == (5 + 2 * several) * count
@@ -315,7 +315,7 @@ def test_a_scan_moves_nothing_but_totals():
         i = b.arange(1024)
         (y + i).store(b.scan((x + i).load(), axis=0, combiner="add"))
     module = b.module()
-    counts = compiled(module, 4)
+    counts = ptx_instructions(module, 4)
     # two runs of 512: of each 5 for the bits of the lane, the prefix before a lane, the total
     assert counts == {"barriers": 1, "shuffles": 14, "stores": 2, "loads": 2}
     x = np.arange(1024, dtype=np.int32)
@@ -412,7 +412,7 @@ def test_threads_own_neighbours_that_are_a_stride_apart():
         place = b.arange(2048) * stride
         (y + place).store(b.scan((x + place).load(), axis=0, combiner="fadd"))
     module = b.module()
-    counts = compiled(module, 4)
+    counts = ptx_instructions(module, 4)
     assert counts == {"barriers": 1, "shuffles": 7, "stores": 1, "loads": 1}
     x = np.random.default_rng(0).integers(-9, 9, 6144).astype(np.float32)
     y = np.zeros_like(x)
@@ -511,7 +511,7 @@ def test_a_result_is_read_in_the_layout_that_is_asked_for(name):
     check(target, reduced, values.sum(0))
 
 
-def swizzled(chance, ordered=False):
+def random_layout(chance, ordered=False):
     """A layout of 16 x 64 elements by 4 warps, of whose vectors some are joined to others: threads
     and registers move along both dimensions at once."""
     vectors = [(0, 1 << n) for n in range(6)] + [(1 << n, 0) for n in range(4)]
@@ -530,15 +530,15 @@ def test_swizzled_layouts_are_scanned_where_threads_are_in_order(count):
     chance = random.Random(5)
     seen = {True: 0, False: 0}
     for _ in range(count):
-        it = swizzled(chance)
+        it = random_layout(chance)
         for axis in (0, 1):
             accepted = scans_along(it, axis)
             seen[accepted] += 1
             if accepted:
-                scanned(it, (16, 64), axis, chance.random() < 0.5)
+                check_scan(it, (16, 64), axis, chance.random() < 0.5)
                 continue
             with pytest.raises(CompileError, match="swizzled along axis"):
-                scanned(it, (16, 64), axis, False)
+                check_scan(it, (16, 64), axis, False)
     assert min(seen.values()) > count // 5
 
 
@@ -550,15 +550,15 @@ def test_swizzled_layouts_are_reduced_where_threads_share_results(count):
     chance = random.Random(7)
     seen = {True: 0, False: 0}
     for _ in range(count):
-        it = swizzled(chance)
+        it = random_layout(chance)
         for axis in (0, 1):
             accepted = reduces_along(it, axis)
             seen[accepted] += 1
             if accepted:
-                reduced(it, (16, 64), axis)
+                check_reduction(it, (16, 64), axis)
                 continue
             with pytest.raises(CompileError, match="swizzled along axis"):
-                reduced(it, (16, 64), axis)
+                check_reduction(it, (16, 64), axis)
             diagonal = [v for v in it.register if v[axis] and v[1 - axis]]
             assert diagonal or any(v[axis] and v[1 - axis] for v in (*it.lane, *it.warp))
     assert min(seen.values()) > count // 5
@@ -569,7 +569,7 @@ def test_runs_of_registers_are_neighbours_in_order(count):
     """From a multiple of their number on, in every thread, whatever threads move along."""
     chance, longest = random.Random(3), 1
     for _ in range(count):
-        it = swizzled(chance, ordered=chance.random() < 0.6)
+        it = random_layout(chance, ordered=chance.random() < 0.6)
         for dim in (0, 1):
             run = vector_run(it, dim)
             longest = max(longest, run)

@@ -25,7 +25,7 @@ from tileir.types import Tile
 from tileir.values import Value
 
 
-def assigned(module, warps=4):
+def layouts_of(module, warps=4):
     (name,) = module.functions
     function = legalize(module, name).functions[name]
     return assign_layouts(function, AnchorLayouts(function, AccessWidths(function), warps))
@@ -59,7 +59,7 @@ def test_softmax_needs_no_conversion():
         e = (v - v.max(axis=1)[:, None]).exp()
         (y + row_major).store(e / e.sum(axis=1)[:, None])
 
-    assert conversions(assigned(kernel(body))) == []
+    assert conversions(layouts_of(kernel(body))) == []
 
 
 @pytest.mark.parametrize("first", ["across", "down"])
@@ -68,7 +68,7 @@ def test_a_sum_of_rows_and_columns_converts_what_is_not_stored_so(first):
         a, c = (x + row_major).load(), (y + down).load()
         (x + row_major).store(a + c if first == "across" else c + a)
 
-    assert len(conversions(assigned(kernel(body)))) == 1
+    assert len(conversions(layouts_of(kernel(body)))) == 1
 
 
 @pytest.mark.parametrize(("wide", "narrow"), [(F32, F16), (F16, F32)])
@@ -80,7 +80,7 @@ def test_the_narrow_side_of_a_cast_is_converted(wide, narrow):
         i, j = b.arange(64), b.arange(64)
         v = (x + (i[:, None] * 64 + j[None, :])).load().to(narrow)
         (y + (i[:, None] + j[None, :] * 64)).store(v)
-    assert conversions(assigned(b.module())) == [("entry", "f16", (64, 64))]
+    assert conversions(layouts_of(b.module())) == [("entry", "f16", (64, 64))]
 
 
 LOOP = """tir 1.0
@@ -124,7 +124,7 @@ exit:
 
 def test_conversions_stay_out_of_loops():
     """Loaded and stored by columns, summed in a loop over rows: one conversion on either side."""
-    labels = [label for label, *_ in conversions(assigned(parse(LOOP)))]
+    labels = [label for label, *_ in conversions(layouts_of(parse(LOOP)))]
     assert labels == ["entry", "exit"] or (len(labels) == 2 and "loop" not in labels)
 
 
@@ -133,7 +133,7 @@ def test_a_sum_is_converted_after_it_is_small():
         total = (x + down).load().sum(axis=1)
         (y + b.arange(64)).store(total)
 
-    assert all(shape == (64,) for _, _, shape in conversions(assigned(kernel(body))))
+    assert all(shape == (64,) for _, _, shape in conversions(layouts_of(kernel(body))))
 
 
 def test_a_row_is_converted_before_it_is_broadcast():
@@ -141,7 +141,7 @@ def test_a_row_is_converted_before_it_is_broadcast():
         bias = (x + b.arange(64)).load()
         (y + row_major).store((x + row_major).load() + bias[None, :])
 
-    assert all(shape == (64,) for _, _, shape in conversions(assigned(kernel(body))))
+    assert all(shape == (64,) for _, _, shape in conversions(layouts_of(kernel(body))))
 
 
 def test_small_tiles_leave_no_thread_without_an_element():
@@ -152,7 +152,7 @@ def test_small_tiles_leave_no_thread_without_an_element():
     with b.kernel("k", **buffers, n=arg(I32, multiple_of=16)) as (x, y, n):
         i = b.arange(128)
         (y + i).store((x + i).load(i < n), i < n)
-    (tile,) = {op.result.type for op in assigned(b.module()).ops if op.mnemonic == "load"}
+    (tile,) = {op.result.type for op in layouts_of(b.module()).ops if op.mnemonic == "load"}
     assert tile.layout.size("register") == 1 and not tile.layout.free_bits("warp")
 
 
@@ -167,7 +167,7 @@ def test_one_warp_owns_a_reduced_tile_only_if_it_loads_few_words(size, repeated)
         values = (x + i).load()
         (y + i).store(values.to(I8))
         n.store(values.sum(axis=0))
-    function = assigned(b.module(), 8)
+    function = layouts_of(b.module(), 8)
     (load,) = (op for op in function.ops if op.mnemonic == "load")
     assert bool(load.result.type.layout.free_bits("warp")) == repeated
     assert load.result.type.layout.size("register") * 8 <= 32
@@ -179,11 +179,11 @@ def test_a_row_that_is_summed_over_one_element_is_of_all_warps():
     with b.kernel("k", x=arg(pointer(BF16), aligned=16)) as (x,):
         at = b.arange(1)[:, None] * 64 + b.arange(64)[None, :]
         (x + b.arange(64)).store((x + at).load().sum(axis=0))
-    (load,) = (op for op in assigned(b.module(), 2).ops if op.mnemonic == "load")
+    (load,) = (op for op in layouts_of(b.module(), 2).ops if op.mnemonic == "load")
     assert load.result.type.layout.size("register") == 1
 
 
-def interleaved(n):
+def interleaved_pairs(n):
     """Pairs of neighbours summed and subtracted: split, then joined again, then one after the
     other."""
     b = Builder()
@@ -199,7 +199,7 @@ def interleaved(n):
 @pytest.mark.parametrize(("n", "free"), [(512, True), (64, False), (7, False), (100, False)])
 @pytest.mark.parametrize("warps", [1, 4])
 def test_halves_stay_in_registers(n, free, warps):
-    module = interleaved(n)
+    module = interleaved_pairs(n)
     x = np.arange(2 * n, dtype=np.float32) ** 2
     results = []
     for launch in (SimtExecutor().launch, tileir.interpret):
@@ -209,7 +209,7 @@ def test_halves_stay_in_registers(n, free, warps):
         results.append(y)
     np.testing.assert_array_equal(*results)
     if free:
-        function = assigned(module, warps)
+        function = layouts_of(module, warps)
         assert all(stays(op) for op in function.ops if op.mnemonic in ("join", "split", "cat"))
 
 
@@ -233,7 +233,7 @@ def test_a_chain_of_splits_and_joins_moves_only_what_other_threads_own():
     """Layouts follow the halves through transposes and reshapes. 7 of the 12 pairings of 4096
     elements are of elements that different threads own. Each of the 128 threads has 32 elements,
     so that 2 conversions are enough for these, and 1 for the store."""
-    function = assigned(butterflies(4096))
+    function = layouts_of(butterflies(4096))
     assert all(stays(op) for op in function.ops if op.mnemonic in ("join", "split"))
     moved = [
         op
@@ -256,7 +256,7 @@ def test_a_reshape_moves_nothing_between_threads():
     with b.kernel("k", x=arg(pointer(F32), aligned=16), y=arg(pointer(F32), aligned=16)) as (x, y):
         columns = (x + b.arange(64)[:, None] + b.arange(64)[None, :] * 64).load()
         (y + b.arange(4096)).store(columns.reshape(4096))
-    reshapes = [op for op in assigned(b.module()).ops if op.mnemonic == "reshape"]
+    reshapes = [op for op in layouts_of(b.module()).ops if op.mnemonic == "reshape"]
     assert reshapes
     for op in reshapes:
         source, tile = op.value.type, op.result.type
@@ -293,7 +293,7 @@ def test_a_sum_that_is_planned_elsewhere_is_converted():
         column = (x + i).load()[:, None]
         (y + i).store(column.max(axis=1) + (x + i).load())
         (y + i[:, None] + 8).store(column)
-    function = assigned(b.module(), 1)
+    function = layouts_of(b.module(), 1)
     for op in function.ops:
         if op.mnemonic == "reduce":
             assert op.result.type.layout == op.inputs[0].type.layout.slice(1)
@@ -332,7 +332,7 @@ def test_short_results_that_are_reduced_again_are_those_of_every_warp(
     experts, columns, warps, repetitions, exchanges
 ):
     module = choices_by_rows(experts, columns, repetitions)
-    function = assigned(module, warps)
+    function = layouts_of(module, warps)
     reductions = [op for op in function.ops if op.mnemonic == "reduce"]
     by_shared = [op for op in reductions if warps_along(op.inputs[0].type.layout, op.axis) > 1]
     moved = [shape for _, _, shape in conversions(function) if shape == (experts,)]
@@ -377,7 +377,7 @@ def test_threads_join_few_elements_of_what_a_loop_reduces(loop, centred, owned):
     """What warps add up is delivered with one element to a thread, unless it is needed next to the
     rows, of which a thread has four columns."""
     module = column_totals(loop, centred)
-    function = assigned(module, 8)
+    function = layouts_of(module, 8)
     (reduction,) = [op for op in function.ops if op.mnemonic == "reduce"]
     assert reduction.result.type.layout.size("register") == owned
     assert not conversions(function) or not loop
@@ -395,7 +395,7 @@ def test_threads_own_neighbours_along_the_axis_of_a_scan():
     with b.kernel("k", x=arg(pointer(F32), aligned=16)) as (x,):
         at = b.arange(64)[:, None] * 32 + b.arange(32)[None, :]
         (x + at).store((x + at).load().cumsum(axis=0))
-    function = assigned(b.module())
+    function = layouts_of(b.module())
     (scan,) = (op for op in function.ops if op.mnemonic == "scan")
     owned = scan.result.type.layout.registers
     assert {(row, column) for row, column in owned} == {(i, j) for i in range(4) for j in range(4)}
@@ -415,7 +415,7 @@ def test_rows_that_are_not_aligned_keep_neighbouring_lanes_on_neighbours(aligned
     with b.kernel("k", **types, w=arg(pointer(F16), aligned=16)) as (x, y, w):
         i = b.arange(1024)
         (y + i).store((x + i).load() * (w + i).load())
-    function = assigned(b.module())
+    function = layouts_of(b.module())
     (store,) = (op for op in function.ops if op.mnemonic == "store")
     assert vector_run(store.inputs[0].type.layout, 0) == widest
     assert not conversions(function)
@@ -430,7 +430,7 @@ def test_small_reduced_tiles_occupy_all_lanes(rows, columns, owned):
         at = b.arange(rows)[:, None] * columns + b.arange(columns)[None, :]
         tile = (x + at).load()
         (x + at).store(tile - tile.max(axis=1)[:, None])
-    (load,) = (op for op in assigned(b.module(), 1).ops if op.mnemonic == "load")
+    (load,) = (op for op in layouts_of(b.module(), 1).ops if op.mnemonic == "load")
     assert vector_run(load.inputs[0].type.layout, 1) == owned
 
 
@@ -451,7 +451,7 @@ def rotation(length):
 def test_short_vectors_are_loaded_where_they_are_needed(length, vectors):
     """Vectors of at most one element for each thread pass through no shared memory; longer ones are
     loaded once."""
-    function = assigned(rotation(length))
+    function = layouts_of(rotation(length))
     loads = [op for op in function.ops if op.mnemonic == "load" and len(op.result.type.shape) == 1]
     assert (len(loads), not conversions(function)) == (vectors, length == 64)
     u, v = ((np.arange(length) % 60 + n).astype(bfloat16) for n in (1, 2))
@@ -493,7 +493,7 @@ def test_what_runs_once_does_not_narrow_the_accesses_of_a_loop():
         with b.for_(0, n) as row:
             total.set(total.get() + (x + (i + row * 1024)).load())
         (y + i).store(total.get())
-    function = assigned(b.module())
+    function = layouts_of(b.module())
     (load,) = (op for op in function.ops if op.mnemonic == "load")
     assert vector_run(load.inputs[0].type.layout, 0) == 4
 
@@ -510,7 +510,7 @@ def test_threads_own_what_one_instruction_writes(read, written, owned):
     with b.kernel("k", **types) as (x, y):
         i = b.arange(4096)
         (y + i).store((x + i).load().to(written))
-    function = assigned(b.module())
+    function = layouts_of(b.module())
     (store,) = (op for op in function.ops if op.mnemonic == "store")
     assert vector_run(store.inputs[0].type.layout, 0) == owned
     assert not conversions(function)
@@ -528,11 +528,43 @@ def test_next_to_dots_threads_own_what_one_instruction_reads():
         (y + place).store(v.to(F32))
         (y + 4096 + place).store(b.dot(v, v, b.zeros((64, 64))))
         b.atomic_rmw(y + 8192 + place, b.dot(v, v, b.zeros((64, 64))), op="fadd")
-    function = assigned(b.module())
+    function = layouts_of(b.module())
     (load,) = (op for op in function.ops if op.mnemonic == "load")
     assert vector_run(load.inputs[0].type.layout, 1) == 8
     stores = [op for op in function.ops if op.mnemonic in ("store", "atomic_rmw")]
     assert [vector_run(op.inputs[0].type.layout, 1) for op in stores] == [8, 4, 4]
+
+
+@pytest.mark.parametrize(("repeated", "owned"), [(True, 4), (False, 8)])
+def test_a_loop_writes_whole_sectors_of_what_earlier_iterations_accumulate(repeated, owned):
+    """The state of a recurrence is stored in every iteration, and the operands of its dot have
+    elements of half its size: 16 bytes of them are neighbours for a thread. A thread owns 4
+    neighbours of the state that a loop stores, and 8 where it is stored once."""
+    b = Builder()
+    types = {"x": arg(pointer(BF16), aligned=16), "y": arg(pointer(F32), aligned=16)}
+    with b.kernel("k", **types, n=I32) as (x, y, n):
+        i = b.arange(64)
+        place = i[:, None] * 64 + i[None, :]
+        state = b.var(b.zeros((64, 64)))
+        with b.for_(0, n) as at:
+            if repeated:
+                (y + at * 4096 + place).store(state.get())
+            v = (x + at * 4096 + place).load()
+            state.set(b.dot(v, v, state.get() * 0.5))
+        if not repeated:
+            (y + place).store(state.get())
+    module = b.module()
+    function = assigned(module)
+    (load,) = (op for op in function.ops if op.mnemonic == "load")
+    (store,) = (op for op in function.ops if op.mnemonic == "store")
+    assert vector_run(load.inputs[0].type.layout, 1) == 8
+    assert vector_run(store.inputs[0].type.layout, 1) == owned
+    rng = np.random.default_rng(2)
+    array = rng.integers(-2, 3, 2 * 4096).astype(bfloat16)
+    result, expected = (np.zeros(2 * 4096, np.float32) for _ in range(2))
+    SimtExecutor().launch(module, None, 1, [array, result, 2], num_warps=4)
+    tileir.interpret(module, None, 1, [array, expected, 2])
+    assert np.array_equal(result, expected) and expected.any()
 
 
 @pytest.mark.parametrize(
@@ -562,7 +594,7 @@ def test_a_loop_writes_single_halves_of_what_dots_compute_by_neighbouring_lanes(
         else:
             body(n)
     module = b.module()
-    done = [x for x in conversions(assigned(module)) if x[2] == (64, 128)]
+    done = [x for x in conversions(layouts_of(module)) if x[2] == (64, 128)]
     assert len(done) == moved
     if aligned == 2 and repeated:
         rng = np.random.default_rng(1)

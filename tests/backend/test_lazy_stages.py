@@ -46,15 +46,15 @@ def test_the_parts_are_modules() -> None:
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("target", ["sm_80", "sm_90a"])
 def test_a_kernel_of_elements_loads_none_of_it(target: str) -> None:
-    assert loaded(ADD, target) == []
+    assert loaded_modules(ADD, target) == []
 
 
 def test_a_matmul_loads_the_modules_it_needs() -> None:
     expected = {"software_pipeline.async_pipeline", "codegen.rules.dot"}
-    assert expected <= set(loaded(MATMUL, "sm_80"))
+    assert expected <= set(loaded_modules(MATMUL, "sm_80"))
 
 
-def loaded(kernel: str, target: str) -> list[str]:
+def loaded_modules(kernel: str, target: str) -> list[str]:
     program = BEGIN + kernel + END.format(target=target, parts=PARTS)
     ran = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=True

@@ -19,7 +19,7 @@ from tileir.executor import executor
 from tileir.types import BF16, F16, F32, F64, I1, I8, I16, I32, I64
 
 
-def accepted(body):
+def llvm_text(body):
     """The text of `body` of a thread, x and y two values of each type, as LLVM takes it."""
     thread = LlvmThread()
     thread.start("bb0")
@@ -39,7 +39,7 @@ def accepted(body):
 @for_each("target", [I8, I16, I32, I64])
 @for_each("name", ["fptosi.sat", "fptoui.sat"])
 def test_conversions_that_saturate(name, source, target):
-    text = accepted(lambda thread: thread.convert(name, source, target, f"%{source}"))
+    text = llvm_text(lambda thread: thread.convert(name, source, target, f"%{source}"))
     assert f"= call i{target.bits} @llvm.{name}.i{target.bits}.f{source.bits}(" in text
 
 
@@ -52,7 +52,7 @@ def test_shuffles(mode, element):
         return thread.shuffle_index(element, f"%{element}", "%i32")
 
     words = max(1, element.bits // 32)
-    assert accepted(body).count(f"call i32 @llvm.nvvm.shfl.sync.{mode}.i32") == words
+    assert llvm_text(body).count(f"call i32 @llvm.nvvm.shfl.sync.{mode}.i32") == words
 
 
 ASSEMBLY = """tir 1.0

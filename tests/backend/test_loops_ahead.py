@@ -63,7 +63,7 @@ BOTH_TURNED = """%t = trans f16<32, 32> %x {order = [1, 0]}
   %total = dot f32<32, 32> %t, %u, %sum"""
 
 
-def piped(changes, how="async-pipeline"):
+def pipeline(changes, how="async-pipeline"):
     """The program before and after the pass, which mean the same to threads and the interpreter;
     the pass's run."""
     module = parse(MATMUL.format(**{**PLAIN, **changes}))
@@ -88,13 +88,13 @@ def piped(changes, how="async-pipeline"):
 @pytest.mark.parametrize("dot", [PLAIN["dot"], TURNED, BOTH_TURNED], ids=["plain", "t", "tt"])
 def test_loops_that_take_part(dot, end):
     """Whichever way a loop ends, and an operand is laid out."""
-    result = piped({"dot": dot, "end": end})
+    result = pipeline({"dot": dot, "end": end})
     assert result.records[0].statistics["loops pipelined"] == 1
     assert print_module(result.module).count("gpu.shared_alloc") == 2
 
 
 def test_a_loop_of_one_stage_stays():
-    result = piped({}, "async-pipeline{num-stages=1}")
+    result = pipeline({}, "async-pipeline{num-stages=1}")
     assert "gpu." not in print_module(result.module)
     assert result.records[0].changed is False
 
@@ -102,14 +102,14 @@ def test_a_loop_of_one_stage_stays():
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("stages", [2, 3, 5])
 def test_a_loop_has_the_stages_that_are_asked_for(stages):
-    result = piped({}, f"async-pipeline{{num-stages={stages}}}")
+    result = pipeline({}, f"async-pipeline{{num-stages={stages}}}")
     assert print_module(result.module).count(f"shape = [{stages}, 32, 32]") == 2
 
 
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize(("other", "copies"), [("f16<32, 32> 0.0", 2), ("f16<32, 32> 1.0", 1)])
 def test_what_masks_leave_out_is_zero_or_the_load_stays(other, copies):
-    result = piped({"load": f"%x = load f16<32, 32> %qa, %mask, {other}"})
+    result = pipeline({"load": f"%x = load f16<32, 32> %qa, %mask, {other}"})
     assert print_module(result.module).count("gpu.shared_alloc") == copies
 
 
@@ -187,7 +187,7 @@ def test_dots_of_four_bits_stay():
 
 
 def test_a_load_that_nothing_reads_stays():
-    result = piped({"load": PLAIN["load"] + "\n  %unused = load f16<32, 32> %pb"})
+    result = pipeline({"load": PLAIN["load"] + "\n  %unused = load f16<32, 32> %pb"})
     assert print_module(result.module).count("gpu.shared_alloc") == 2
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import attrs
 import pytest
 
-from tests.backend.test_layout_conversion import Counting, numbered, numbers
+from tests.backend.test_layout_conversion import Counting, numbered_tile, numbers
 from tileir.backend import compile as compile_kernel
 from tileir.backend.codegen.emit.conversion import pass_through
 from tileir.backend.codegen.lowering import Lowering
@@ -93,9 +93,9 @@ def test_every_element_arrives(name: str, machine: str) -> None:
     shape, element, source, target = CASES[name]
     for staged in matrix_stagings(source, target, shape, element.bytes):
         lowering = lowering_of(shape, element, source, target, machine, staged.bytes_at_once)
-        source_values = list(numbered(lowering.thread, source, shape, element))
+        source_values = list(numbered_tile(lowering.thread, source, shape, element))
         actual = pass_through(lowering, source_values, element, staged, 0)
-        expected = numbered(lowering.thread, target, shape, element)
+        expected = numbered_tile(lowering.thread, target, shape, element)
         for x, y, number in zip(actual, expected, numbers(target, shape), strict=True):
             where = number >= 0
             assert x.array[where].tobytes() == y.array[where].tobytes()

@@ -68,7 +68,7 @@ def test_one_conversion_does_for_two(body, conversions):
     assert (merged is function) == (conversions == 2)
 
 
-def added(columns=64, inner=64, stored=True):
+def accumulating_matmul(columns=64, inner=64, stored=True):
     """c += a b, in bf16, at an offset that may be odd; without `stored`, the sum is in x."""
     b = Builder()
     types = {n: arg(pointer(BF16), aligned=16) for n in "abcd"}
@@ -82,7 +82,7 @@ def added(columns=64, inner=64, stored=True):
     return b.module()
 
 
-def assigned(module):
+def layouts_of(module):
     function = legalize(module, "k").functions["k"]
     return assign_layouts(function, AnchorLayouts(function, AccessWidths(function), 4))
 
@@ -91,7 +91,7 @@ def assigned(module):
 def test_single_halves_are_added_to_memory_by_neighbouring_lanes(stored, saved):
     """Both the load and the store then touch 64 bytes of a row with an instruction. What is stored
     elsewhere stays where the dot leaves it, as other blocks multiply meanwhile."""
-    laid_out = assigned(added(stored=stored))
+    laid_out = layouts_of(accumulating_matmul(stored=stored))
     merged = merge_conversions(laid_out)
     before, after = (
         sum(
@@ -107,7 +107,7 @@ def test_single_halves_are_added_to_memory_by_neighbouring_lanes(stored, saved):
 
 
 def test_a_matmul_that_is_added_to_memory_is_exact():
-    module = added()
+    module = accumulating_matmul()
     generator = np.random.default_rng(0)
     a, b, c = (generator.integers(-2, 3, 64 * 64).astype(np.float32) for _ in "abc")
     halves = [(v.view(np.uint32) >> 16).astype(np.uint16) for v in (a, b, c)]

@@ -11,7 +11,7 @@ from tileir.textual import parse
 OPS = ("sdiv", "srem", "udiv", "urem")
 
 
-def divided(*lines):
+def division_types(*lines):
     """Types of what becomes of the ops `%v0`, ... of i64: %p is an instance, %n any i32, %m any
     i32 but the least, %u never negative, %w any i64."""
     text = (
@@ -28,15 +28,18 @@ def divided(*lines):
 
 
 def test_numbers_that_32_bits_hold_are_divided_so():
-    assert divided("sdiv i64 %p, %n", "srem i64 %p, %n", "sdiv i64 %m, %n") == ["i32"] * 3
-    assert divided("udiv i64 %p, %u", "urem i64 %u, 7") == ["i32"] * 2
-    assert divided("sdiv i64 %p, -5 {rounding = ceil}") == ["i32"]
+    assert division_types("sdiv i64 %p, %n", "srem i64 %p, %n", "sdiv i64 %m, %n") == ["i32"] * 3
+    assert division_types("udiv i64 %p, %u", "urem i64 %u, 7") == ["i32"] * 2
+    assert division_types("sdiv i64 %p, -5 {rounding = ceil}") == ["i32"]
 
 
 def test_others_are_not():
-    assert divided("sdiv i64 %n, %n", "srem i64 %n, -1") == ["i64"] * 2  # the least by -1
-    assert divided("udiv i64 %p, %n", "urem i64 %n, 7") == ["i64"] * 2
-    assert divided("sdiv i64 %w, %n", "srem i64 %p, %w", "sdiv i64 %p, 2147483648") == ["i64"] * 3
+    assert division_types("sdiv i64 %n, %n", "srem i64 %n, -1") == ["i64"] * 2  # the least by -1
+    assert division_types("udiv i64 %p, %n", "urem i64 %n, 7") == ["i64"] * 2
+    assert (
+        division_types("sdiv i64 %w, %n", "srem i64 %p, %w", "sdiv i64 %p, 2147483648")
+        == ["i64"] * 3
+    )
 
 
 @pytest.mark.parametrize("op", ["sdiv", "srem"])

@@ -8,7 +8,7 @@ from functools import cache
 import numpy as np
 import pytest
 
-from tests.backend.test_layout_conversion import machine, numbered, numbers
+from tests.backend.test_layout_conversion import machine, numbered_tile, numbers
 from tileir.backend.codegen.emit.conversion import convert
 from tileir.backend.shared_memory.conversion_plan import (
     conversion,
@@ -23,7 +23,7 @@ WARPS = 2
 """Bits of the warp's number."""
 
 
-def drawn(seed: int, larger: int = 0) -> tuple[Element, tuple[int, int], Layout, Layout]:
+def random_layouts(seed: int, larger: int = 0) -> tuple[Element, tuple[int, int], Layout, Layout]:
     """Two layouts of one tile, with 2^`larger` times as many elements; warps of both hold the same
     or not."""
     chance = random.Random(seed)
@@ -36,20 +36,20 @@ def drawn(seed: int, larger: int = 0) -> tuple[Element, tuple[int, int], Layout,
     chance.shuffle(others)
     for i in range(1, len(others)):
         if chance.random() < 0.4:
-            others[i] = combined(others[i], others[i - 1])
-    theirs = [combined(w, rest[0]) if chance.random() < 0.3 else w for w in warps]
+            others[i] = xor_pair(others[i], others[i - 1])
+    theirs = [xor_pair(w, rest[0]) if chance.random() < 0.3 else w for w in warps]
     if chance.random() < 0.3:
         others[0], theirs[0] = theirs[0], others[0]
     elif chance.random() < 0.2:
         theirs.reverse()
     elif chance.random() < 0.2:
-        others[0] = combined(others[0], theirs[0])
+        others[0] = xor_pair(others[0], theirs[0])
     element = chance.choice((I8, F16, I32, F64))
     shape = (1 << widths[0], 1 << widths[1])
     return element, shape, layout_of_bits(rest, warps), layout_of_bits(others, theirs)
 
 
-def combined(a: tuple[int, int], b: tuple[int, int]) -> tuple[int, int]:
+def xor_pair(a: tuple[int, int], b: tuple[int, int]) -> tuple[int, int]:
     return a[0] ^ b[0], a[1] ^ b[1]
 
 
@@ -70,9 +70,9 @@ def of_warps(it: Layout, shape: tuple[int, int]) -> list[set[int]]:
 
 
 @cache
-def staged() -> dict[int, tuple[Element, tuple[int, int], Layout, Layout]]:
+def staged_conversions() -> dict[int, tuple[Element, tuple[int, int], Layout, Layout]]:
     """Conversions through shared memory, by the seeds they were drawn with."""
-    cases = {seed: drawn(seed) for seed in range(240)}
+    cases = {seed: random_layouts(seed) for seed in range(240)}
     return {
         seed: case
         for seed, case in cases.items()
@@ -83,23 +83,25 @@ def staged() -> dict[int, tuple[Element, tuple[int, int], Layout, Layout]]:
 @cache
 def near() -> list[int]:
     """Seeds of those between threads of one warp."""
-    return [s for s, c in staged().items() if within_warps(Tile(c[0], c[1], c[2]), c[3])]
+    return [
+        s for s, c in staged_conversions().items() if within_warps(Tile(c[0], c[1], c[2]), c[3])
+    ]
 
 
 @pytest.mark.slow
 def test_it_is_told_by_what_warps_hold() -> None:
-    for seed, (element, shape, source, target) in staged().items():
+    for seed, (element, shape, source, target) in staged_conversions().items():
         same = of_warps(source, shape) == of_warps(target, shape)
         few = conversion(Tile(element, shape, source), target).iterations == 1  # type: ignore[union-attr]
         assert (seed in near()) is (same and few)
-    assert 10 < len(near()) < len(staged()) - 10
+    assert 10 < len(near()) < len(staged_conversions()) - 10
 
 
 def test_what_is_staged_in_several_passes_waits_for_all_warps() -> None:
     """Each pass writes over what others may still read."""
     same = 0
     for seed in range(60):
-        element, shape, source, target = drawn(seed, larger=4)
+        element, shape, source, target = random_layouts(seed, larger=4)
         tile = Tile(element, shape, source)
         plan = conversion(tile, target)
         if isinstance(plan, ConversionStaging) and plan.iterations > 1:
@@ -118,7 +120,7 @@ def test_registers_of_padding_are_taken_from_anywhere() -> None:
 @pytest.mark.slow
 def test_warps_wait_for_no_other_thread_repeatedly() -> None:
     for seed in near():
-        wait_for_no_other_thread(*staged()[seed])
+        wait_for_no_other_thread(*staged_conversions()[seed])
 
 
 def wait_for_no_other_thread(
@@ -128,9 +130,11 @@ def wait_for_no_other_thread(
     thread = lowering.thread
     for _ in range(3):
         thread.warp_barrier()
-        fragment = list(numbered(thread, source, shape, element))
+        fragment = list(numbered_tile(thread, source, shape, element))
         converted = convert(lowering, op, fragment, op.source.type, target)
-        for mine, expected in zip(converted, numbered(thread, target, shape, element), strict=True):
+        for mine, expected in zip(
+            converted, numbered_tile(thread, target, shape, element), strict=True
+        ):
             assert np.array_equal(mine.array.view(np.uint8), expected.array.view(np.uint8))
     assert thread.barriers == 0
 

@@ -14,7 +14,7 @@ from tileir.builder import F16, F32, I32, Builder, arg, pointer
 SIZE, TILE = 64, 64 * 64 * 2
 
 
-def nested() -> Any:
+def nested_matmuls() -> Any:
     """C = the sum over i of (A[i] A[i]^T) A[i] + the sum over j of A[i] B[j]."""
     b = Builder()
     kinds = {name: arg(pointer(F16), aligned=16) for name in "ab"}
@@ -34,7 +34,7 @@ def nested() -> Any:
 
 def test_bytes_of_stored_operands_serve_the_inner_loop() -> None:
     """The loop needs three stages and A; the dots before it need A again."""
-    module, random = nested(), np.random.default_rng(0)
+    module, random = nested_matmuls(), np.random.default_rng(0)
     inputs = [random.integers(-1, 2, (3, SIZE, SIZE)).astype(np.float16) for _ in "ab"]
     expected, actual = np.full((2, SIZE, SIZE), np.nan, np.float32)
     tileir.interpret(module, "k", (1,), [*inputs, expected, 3, 3])

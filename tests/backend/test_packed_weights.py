@@ -25,7 +25,7 @@ PER_WORD = 8
 OPTIONS = {"num_warps": 4, "num_stages": 2, "warp_specialize": False}
 
 
-def unpacked(b: Any, words: Any, rows: int) -> Any:
+def unpack_nibbles(b: Any, words: Any, rows: int) -> Any:
     """The nibbles of each word as neighbours: `rows` x 8 n of `rows` x n."""
     parts = [((words >> (4 * i)) & 15).to(F16) for i in range(PER_WORD)]
     low, high = (b.join(*(b.join(*pair) for pair in half)) for half in (
@@ -54,8 +54,8 @@ def packed_matmul(iterations: int = 2) -> Any:
                 x + (b.arange(M)[:, None] * (K * iterations) + b.arange(K)[None, :] + i * K)
             ).load()
             places = (b.arange(K)[:, None] + i * K) * packed + b.arange(packed)[None, :]
-            weights = unpacked(b, (words + places).load(), K)
-            zero = unpacked(b, (zeros + (b.arange(packed) + i * packed)[None, :]).load(), 1)
+            weights = unpack_nibbles(b, (words + places).load(), K)
+            zero = unpack_nibbles(b, (zeros + (b.arange(packed) + i * packed)[None, :]).load(), 1)
             scale = (scales + (b.arange(N) + i * N)[None, :]).load()
             right = (weights - zero.broadcast_to(K, N)) * scale.broadcast_to(K, N)
             total.set(b.dot(left, right, total.get()))

@@ -13,7 +13,7 @@ from tileir.builder import F16, F32, I32, Builder, arg, pointer
 from tileir.types import BF16, I8, I16, Element
 
 
-def counted(element: Element, words: bool) -> tuple[str, bool]:
+def counting_function(element: Element, words: bool) -> tuple[str, bool]:
     """A function of a word and a count that adds one to the word, or to each of its elements,
     that often; and whether the word is carried as one."""
     thread = LlvmThread()
@@ -58,14 +58,14 @@ def run(text: str, word: int, count: int) -> int:
 
 @pytest.mark.parametrize("element", [I8, I16])
 def test_words_are_carried_where_every_edge_brings_one(element: Element) -> None:
-    text, carried = counted(element, True)
+    text, carried = counting_function(element, True)
     assert carried and "phi i32" in text and f"phi i{element.bits}" not in text
     assert run(text, 0x01FFFEFD, 3) == 0x01FFFEFD + 3
 
 
 @pytest.mark.parametrize("element", [I8, I16])
 def test_elements_are_carried_where_an_edge_computes_them(element: Element) -> None:
-    text, carried = counted(element, False)
+    text, carried = counting_function(element, False)
     assert not carried and f"phi i{element.bits}" in text
     ones = sum(3 << shift for shift in range(0, 32, element.bits))
     expected = run(text, 0x01020304, 3)

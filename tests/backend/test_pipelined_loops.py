@@ -54,7 +54,7 @@ EACH = 2 * 16 * 16 * 2
 """Bytes of a stage of both operands."""
 
 
-def pipelined(text: str, options: str = "") -> Any:
+def pipeline(text: str, options: str = "") -> Any:
     return run(parse(text), f"async-pipeline{{{options}}}" if options else "async-pipeline")
 
 
@@ -63,7 +63,7 @@ def stage_counts(module: Any) -> list[int]:
     return [op.shape[0] for op in ops if op.mnemonic == "gpu.shared_alloc"]
 
 
-def launched(module: Any, iterations: int) -> Any:
+def launch(module: Any, iterations: int) -> Any:
     generator = np.random.default_rng(iterations)
     a, b = (
         generator.integers(-4, 5, n).astype(np.float16) for n in (256 * max(iterations, 1), 256)
@@ -75,9 +75,9 @@ def launched(module: Any, iterations: int) -> Any:
 
 def keeps_its_meaning(text: str, options: str) -> str:
     """What is printed after the pass; results are those before, for few and many iterations."""
-    module, text_after = parse(text), pipelined(text, options).module
+    module, text_after = parse(text), pipeline(text, options).module
     for iterations in (1, 2, 3, 6):
-        assert (launched(text_after, iterations) == launched(module, iterations)).all()
+        assert (launch(text_after, iterations) == launch(module, iterations)).all()
     return print_module(text_after)
 
 
@@ -86,28 +86,28 @@ def keeps_its_meaning(text: str, options: str) -> str:
                           (9 * EACH, 4)],
 )  # fmt: skip
 def test_stages_are_as_many_as_fit_two_to_four(shared: int, count: int) -> None:
-    module = pipelined(KERNEL, f"shared = {shared}").module
+    module = pipeline(KERNEL, f"shared = {shared}").module
     assert stage_counts(module) == [count, count]
     keeps_its_meaning(KERNEL, f"shared = {shared}")
 
 
 @pytest.mark.parametrize("count", [2, 3, 5])
 def test_stages_are_as_many_as_requested(count: int) -> None:
-    assert stage_counts(pipelined(KERNEL, f"num-stages = {count}").module) == [count, count]
+    assert stage_counts(pipeline(KERNEL, f"num-stages = {count}").module) == [count, count]
     text = KERNEL.replace("loop, done\n", f"loop, done {{stages = {count}}}\n")
-    assert stage_counts(pipelined(text, "num-stages = 4").module) == [count, count]
+    assert stage_counts(pipeline(text, "num-stages = 4").module) == [count, count]
 
 
 def test_stages_that_do_not_fit_in_shared_memory() -> None:
     """They are refused before a copy is written for each."""
     with pytest.raises(InfeasibleError, match="1000000000000 stages of 1024 bytes"):
-        pipelined(KERNEL, "num-stages = 1000000000000")
+        pipeline(KERNEL, "num-stages = 1000000000000")
 
 
 def test_one_stage_is_no_pipeline() -> None:
-    assert stage_counts(pipelined(KERNEL, "num-stages = 1").module) == []
+    assert stage_counts(pipeline(KERNEL, "num-stages = 1").module) == []
     text = KERNEL.replace("loop, done\n", "loop, done {stages = 1}\n")
-    assert stage_counts(pipelined(text).module) == []
+    assert stage_counts(pipeline(text).module) == []
 
 
 LOAD = "  %x = load f16<16, 16> %qa\n"
@@ -122,13 +122,13 @@ OBSTACLES = {
 def test_what_may_change_memory_keeps_a_loop_as_it_is(line: str) -> None:
     text = KERNEL.replace("i32 %n)", "i32 %n, i32* %table)")
     inside = text.replace("  %next = add", line + "  %next = add")
-    module = pipelined(inside)
+    module = pipeline(inside)
     assert stage_counts(module.module) == [] and print_module(module.module) == inside
     assert {r.message for r in module.remarks} and all(
         OBSTACLES[line] in r.message and r.code == "TIR0653" for r in module.remarks
     )
     outside = text.replace("done:\n", "done:\n" + line)
-    assert stage_counts(pipelined(outside).module)
+    assert stage_counts(pipeline(outside).module)
 
 
 def test_a_store_to_other_memory_keeps_no_loop_as_it_is() -> None:
@@ -136,8 +136,8 @@ def test_a_store_to_other_memory_keeps_no_loop_as_it_is() -> None:
     store = "  store %pc, %total\n"
     inside = KERNEL.replace("  %next = add", store + "  %next = add")
     with_noalias = inside.replace("f32* aligned(16) %c", "f32* aligned(16) noalias %c")
-    assert stage_counts(pipelined(inside).module) == []
-    assert len(stage_counts(pipelined(with_noalias).module)) == 2
+    assert stage_counts(pipeline(inside).module) == []
+    assert len(stage_counts(pipeline(with_noalias).module)) == 2
     keeps_its_meaning(with_noalias, "num-stages = 3")
 
 
@@ -146,10 +146,10 @@ def test_a_store_that_is_promised_to_be_disjoint_keeps_no_loop_as_it_is() -> Non
     latch = "cond_br %more, loop, done"
     promised = KERNEL.replace(latch, f"{latch} {{independent_loads = true}}")
     inside = promised.replace("  %next = add", "  store %pc, %total\n  %next = add")
-    assert len(stage_counts(pipelined(inside).module)) == 2
+    assert len(stage_counts(pipeline(inside).module)) == 2
     keeps_its_meaning(inside, "num-stages = 3")
     synchronised = promised.replace("  %next = add", "  barrier\n  %next = add")
-    assert stage_counts(pipelined(synchronised).module) == []
+    assert stage_counts(pipeline(synchronised).module) == []
 
 
 def test_atomics_whose_old_values_are_unused_keep_no_loop_as_it_is() -> None:
@@ -157,14 +157,14 @@ def test_atomics_whose_old_values_are_unused_keep_no_loop_as_it_is() -> None:
     latch = "cond_br %more, loop, done"
     atomic = "atomic_rmw f32<16, 16> %pc, %total {op = fadd}\n"
     unused = KERNEL.replace("  %next = add", f"  _ = {atomic}  %next = add")
-    assert stage_counts(pipelined(unused).module) == []
+    assert stage_counts(pipeline(unused).module) == []
     promised = unused.replace(latch, f"{latch} {{independent_loads = true}}")
-    assert len(stage_counts(pipelined(promised).module)) == 2
+    assert len(stage_counts(pipeline(promised).module)) == 2
     keeps_its_meaning(promised, "num-stages = 3")
     read = promised.replace("_ = atomic", "%old = atomic").replace(
         "store %pc, %total", "store %pc, %old"
     )
-    assert stage_counts(pipelined(read).module) == []
+    assert stage_counts(pipeline(read).module) == []
 
 
 def test_a_loop_that_leaves_from_elsewhere_stays() -> None:
@@ -178,7 +178,7 @@ def test_a_loop_that_leaves_from_elsewhere_stays() -> None:
         .replace("[%qa.next, loop]", "[%qa.next, rest]")
     )
     text = text.replace("[%total, loop]", "[%total, rest]")
-    module = pipelined(text)
+    module = pipeline(text)
     assert stage_counts(module.module) == []
     assert all("leaves from elsewhere" in r.message for r in module.remarks) and module.remarks
 
@@ -244,7 +244,7 @@ def test_rows_along_k_are_swizzled_for_multiply_adds() -> None:
         )
     turned = turned.replace("%x, %y, %sum", "%xt, %yt, %sum")
     for text, expected in ((plain, [2, 0]), (turned, [0, 2])):
-        assert swizzles(pipelined(text, "num-stages = 2").module) == expected
+        assert swizzles(pipeline(text, "num-stages = 2").module) == expected
 
 
 def test_a_load_of_some_iterations_stays() -> None:
@@ -257,7 +257,7 @@ def test_a_load_of_some_iterations_stays() -> None:
         .replace("[%next, loop]", "[%next, rest]").replace("[%qa.next, loop]", "[%qa.next, rest]")
         .replace("[%total, loop]", "[%now, rest]").replace("store %pc, %total", "store %pc, %now")
     )  # fmt: skip
-    module = pipelined(text)
+    module = pipeline(text)
     assert print_module(module.module) == print_module(parse(text))
     assert [r.message for r in module.remarks] == [
         "not pipelined: the load does not run in every iteration"
@@ -271,5 +271,5 @@ def test_no_limit_of_registers_without_one_dot() -> None:
     (none,) = parse(KERNEL.replace("dot f32<16, 16> %x, %y, %sum", "fadd f32<16, 16> %sum, 1.0")
                     ).functions.values()  # fmt: skip
     assert register_limit(none, 4, machine) is None
-    (piped,) = pipelined(KERNEL, "num-stages = 3").module.functions.values()
+    (piped,) = pipeline(KERNEL, "num-stages = 3").module.functions.values()
     assert register_limit(piped, 4, machine) is None  # it is too small for it to matter

@@ -68,10 +68,10 @@ def test_warp_specialization_is_seen_stage_by_stage():
 def test_a_stage_that_fails_leaves_a_reproducer(monkeypatch, tmp_path):
     from tileir.backend.layouts import assign_layouts
 
-    def broken(function, anchors):
+    def fail(function, anchors):
         raise KeyError("planted")
 
-    monkeypatch.setattr(assign_layouts, "assign_layouts", broken)
+    monkeypatch.setattr(assign_layouts, "assign_layouts", fail)
     saved = []
     module = parse(EXAMPLES[0].read_text())
     with pytest.raises(CrashError, match="assign-layouts on @"):

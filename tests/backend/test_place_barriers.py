@@ -18,7 +18,7 @@ from tileir.types import I64, tile
 from tileir.values import Value
 
 
-def placed(b, warps=4):
+def barrier_scopes(b, warps=4):
     """Of every barrier in program order whether it is one of the warp."""
     done = run_pipeline(b.module(), target("sm_90"), Options(num_warps=warps), None)
     ops = done.stages["barriers"].kernel().ops
@@ -46,7 +46,7 @@ def in_place(move):
     ],
 )
 def test_elements_of_one_thread_need_no_barrier(move, barriers):
-    assert placed(in_place(move)) == barriers
+    assert barrier_scopes(in_place(move)) == barriers
 
 
 @pytest.mark.parametrize(("stored", "barriers"), [("z", []), ("x", ["block"]), ("y", ["block"])])
@@ -58,7 +58,7 @@ def test_one_of_several_arrays_is_none_of_the_others(stored, barriers):
         chosen = b.select(b.program_id() == 0, x, y)
         value = (chosen + at).load()
         ({"x": x, "y": y, "z": z}[stored] + (255 - at)).store(value)
-    assert placed(b) == barriers
+    assert barrier_scopes(b) == barriers
 
 
 def test_lanes_of_one_warp_wait_for_each_other():
@@ -74,9 +74,9 @@ def test_lanes_of_one_warp_wait_for_each_other():
                 y.store(value.sum(axis=0))
         return b
 
-    assert placed(program(True), 1) == ["warp"]
-    assert placed(program(True), 4) == ["block"]
-    assert placed(program(False), 1) == []
+    assert barrier_scopes(program(True), 1) == ["warp"]
+    assert barrier_scopes(program(True), 4) == ["block"]
+    assert barrier_scopes(program(False), 1) == []
 
 
 def test_a_warp_that_synchronized_has_not_synchronized_with_the_others():
@@ -89,7 +89,7 @@ def test_a_warp_that_synchronized_has_not_synchronized_with_the_others():
         backwards = (x + (row * 32 + (31 - column))).load()
         upwards = (x + ((3 - row) * 32 + column)).load()
         (y + (row * 32 + column)).store(backwards + upwards)
-    assert placed(b) == ["warp", "block"]
+    assert barrier_scopes(b) == ["warp", "block"]
 
 
 def test_two_places_of_one_program_are_disjoint():
@@ -100,7 +100,7 @@ def test_two_places_of_one_program_are_disjoint():
         first = (x + (start + at)).load()
         (x + (start + 256 + at)).store(first)
         (x + (start * 1 + 256 + at)).store(first)
-    assert placed(b) == []
+    assert barrier_scopes(b) == []
 
 
 def test_where_an_address_depends_on_data_threads_wait():
@@ -110,10 +110,10 @@ def test_where_an_address_depends_on_data_threads_wait():
         index = (x + at).load()
         value = (x + index).load()
         (x + index).store(value + 1)
-    assert placed(b) == ["block"]
+    assert barrier_scopes(b) == ["block"]
 
 
-def looped(step, span):
+def in_place_loop(step, span):
     """Every iteration loads and stores `span` elements in place and goes on by `step`."""
     b = Builder()
     with b.kernel("k", x=pointer(F32), n=I32) as (x, n), b.for_(n) as i:
@@ -126,10 +126,10 @@ def looped(step, span):
     ("step", "barriers"), [(128, []), (256, []), (64, ["block"]), (0, []), (-128, [])]
 )
 def test_iterations_of_a_loop_that_advances(step, barriers):
-    assert placed(looped(step, 128)) == barriers
+    assert barrier_scopes(in_place_loop(step, 128)) == barriers
     arrays = [np.arange(4096, dtype=np.float32)]
     if step >= 0:
-        SimtExecutor().launch(looped(step, 128).module(), None, 1, [*arrays, 3], num_warps=4)
+        SimtExecutor().launch(in_place_loop(step, 128).module(), None, 1, [*arrays, 3], num_warps=4)
 
 
 def rows_in_place(kind, lanes=128):
@@ -161,7 +161,7 @@ def rows_in_place(kind, lanes=128):
 def test_iterations_that_advance_by_less_than_they_access_wait_for_each_other(kind, stride):
     """The stride is known when the kernel runs: a branch skips the barrier of each iteration."""
     b = rows_in_place(kind)
-    assert placed(b) == ["block"]
+    assert barrier_scopes(b) == ["block"]
     done = run_pipeline(b.module(), target("sm_90"), Options(num_warps=4), None)
     blocks = done.stages["barriers"].kernel().blocks.values()
     assert [len(x.ops) for x in blocks if x.ops[0].mnemonic == "gpu.barrier"] == [2]
@@ -188,7 +188,7 @@ def piecewise(first, gap=0):
 
 @pytest.mark.parametrize(("first", "gap", "barriers"), [(256, 0, []), (256, 1, ["block"])])
 def test_parts_before_a_loop_over_the_others(first, gap, barriers):
-    assert placed(piecewise(first, gap)) == barriers
+    assert barrier_scopes(piecewise(first, gap)) == barriers
 
 
 def test_a_loop_carried_pointer_keeps_its_parameter():
@@ -200,7 +200,7 @@ def test_a_loop_carried_pointer_keeps_its_parameter():
             target_.get().store(source.get().load())
             source.set(source.get() + 128)
             target_.set(target_.get() + 128)
-    assert placed(b) == []
+    assert barrier_scopes(b) == []
     function = b.module().kernel()
     results = {underlying_pointers(function).get(v) for op in function.ops for v in op.inputs
              if op.mnemonic in ("load", "store") and isinstance(v, Value)}  # fmt: skip
@@ -218,8 +218,8 @@ def test_a_release_waits_for_others_and_not_for_itself():
             b.atomic_rmw(flag, 1, op="add", sem="release")
         return b
 
-    assert placed(program(True)) == ["block"]
-    assert placed(program(False)) == []
+    assert barrier_scopes(program(True)) == ["block"]
+    assert barrier_scopes(program(False)) == []
 
 
 FLAGS = {
@@ -239,7 +239,7 @@ def test_all_threads_wait_for_those_that_acquire(name, sem):
         result = FLAGS[name](b, flag + at, sem)
         value = (x + (127 - at)).load()
         (y + at).store(value + result)
-    assert placed(b) == (["block"] if sem == "acquire" else [])
+    assert barrier_scopes(b) == (["block"] if sem == "acquire" else [])
 
 
 @pytest.mark.parametrize("by_all", [False, True])
@@ -251,7 +251,7 @@ def test_what_one_thread_acquires_and_does_not_read_others_wait_for(by_all):
             (y + b.arange(128)).store((x + b.arange(128)).load())
         else:
             b.atomic_rmw(y, 1, op="add", sem="relaxed")
-    assert placed(b) == (["block"] if by_all else [])
+    assert barrier_scopes(b) == (["block"] if by_all else [])
 
 
 @pytest.mark.parametrize("size", [None, 8, 128])
@@ -276,7 +276,7 @@ def test_a_barrier_that_others_make_needless_is_left_out():
         value = (x + at).load()
         total = value.sum(axis=0)
         (x + (255 - at)).store(value * total)
-    assert placed(b) == []
+    assert barrier_scopes(b) == []
 
 
 def test_addresses_that_are_added():
@@ -301,13 +301,13 @@ def test_a_fence_stands_between_what_threads_did_and_do():
         (x + b.arange(128)).store(b.arange(128))
         b.fence(sem="release")
         b.atomic_rmw(flag, 1, op="add", sem="relaxed")
-    assert placed(b) == ["block", "block"]
+    assert barrier_scopes(b) == ["block", "block"]
     b = Builder()
     with b.kernel("k", x=pointer(I32)) as (x,):
         b.fence(sem="acquire")
         (x + b.arange(128)).store(b.arange(128))
         b.fence(sem="release")
-    assert placed(b) == ["block", "block"]
+    assert barrier_scopes(b) == ["block", "block"]
 
 
 CONDITIONS = """tir 1.0
@@ -460,7 +460,7 @@ def halves(mask, distance=100, tile=256):
 )
 def test_masks_keep_parts_of_a_row_disjoint(mask, barriers):
     b = halves(mask)
-    assert placed(b) == barriers
+    assert barrier_scopes(b) == barriers
     arguments = [np.zeros(512, np.float32), np.arange(256, dtype=np.float32)]
     actual = [a.copy() for a in arguments]
     interpret(b.module(), "k", 1, arguments)
@@ -478,4 +478,4 @@ def test_masks_keep_blocks_of_columns_disjoint(bound, barriers):
         value = b.full((16, 16), 1.0, F32)
         (x + at).store(value, inside)
         (x + (at + 8)).store(value * 2.0, inside)
-    assert placed(b) == barriers
+    assert barrier_scopes(b) == barriers

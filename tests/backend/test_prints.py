@@ -23,7 +23,7 @@ NUMBERS: dict[Element, list[str]] = {
 }  # fmt: skip
 
 
-def printed(executor: Any, module: Module, grid: int, arguments: list[Any]) -> list[str]:
+def output_of(executor: Any, module: Module, grid: int, arguments: list[Any]) -> list[str]:
     output: list[str] = []
     executor.launch(module, None, grid, arguments, output=output)
     return output
@@ -53,7 +53,7 @@ entry:
     module = parse(text)
     expected = sorted(map(float, NUMBERS[element]))
     for executor in (SimtExecutor(), CpuExecutor()):
-        lines = printed(executor, module, 1, [1])
+        lines = output_of(executor, module, 1, [1])
         assert len(lines) == 2 and np.allclose(values(lines), expected, rtol=1e-8)
     assert tileir.backend.compile(module, "sm_80").cubin
 
@@ -68,10 +68,10 @@ def printing_loop() -> Module:
 def test_lines_come_iteration_by_iteration_and_instance_by_instance() -> None:
     expected = [f"round {100 * p + i}" for p in range(9) for i in range(3)]
     for _ in range(3):
-        lines = printed(CpuExecutor(), printing_loop(), 9, [3])
+        lines = output_of(CpuExecutor(), printing_loop(), 9, [3])
         assert [re.sub(r".*: ", "", line) for line in lines] == expected
     assert [
-        line.rsplit(": ")[-1] for line in printed(SimtExecutor(), printing_loop(), 9, [3])
+        line.rsplit(": ")[-1] for line in output_of(SimtExecutor(), printing_loop(), 9, [3])
     ] == expected
     assert "vprintf" in tileir.backend.compile(printing_loop(), "sm_90").ptx
 

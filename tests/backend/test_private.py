@@ -98,7 +98,7 @@ def test_a_tile_that_is_not_there_is_an_error(on, stage):
 
 
 def test_what_was_never_written_has_no_value():
-    """The interpreter says so where a store would need it, the machine of threads at the read."""
+    """The interpreter says so where a store would need it, the SIMT simulator at the read."""
     x = np.zeros(5 * 64, np.float32)
     text = reversing(64, first=1)
     with pytest.raises(TileirError, match=r"TIR0504|undefined"):

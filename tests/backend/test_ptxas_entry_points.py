@@ -45,7 +45,7 @@ def short(monkeypatch):
     monkeypatch.setattr(ptxas_entry_points, "_LEAST_DISTANCE", 1)
 
 
-def written(*body):
+def break_chains_in(*body):
     return break_dominator_chains(PTX.replace("BODY", "\n".join(body)))
 
 
@@ -55,7 +55,9 @@ def before(ptx):
 
 
 def test_an_entrance_is_after_every_block_and_branches_lead_there():
-    ptx = written(STORE, "\tadd.s32 \t%r1, %r1, 1;", STORE, "\tadd.s32 \t%r2, %r2, 1;", STORE)
+    ptx = break_chains_in(
+        STORE, "\tadd.s32 \t%r1, %r1, 1;", STORE, "\tadd.s32 \t%r2, %r2, 1;", STORE
+    )
     assert before(ptx) == ["\tadd.s32 \t%r1, %r1, 1;", "\tadd.s32 \t%r2, %r2, 1;", "\tret;"]
     targets = set(re.findall(r"bra\.uni (\$entrance_\d+);", ptx))
     assert targets == set(re.findall(r"^(\$entrance_\d+):", ptx, re.MULTILINE))
@@ -63,7 +65,7 @@ def test_an_entrance_is_after_every_block_and_branches_lead_there():
 
 def test_code_that_is_entered_as_usual_is_the_same():
     body = (STORE, "\tadd.s32 \t%r1, %r1, 1;", STORE)
-    ptx = written(*body)
+    ptx = break_chains_in(*body)
     rest = ptx[ptx.index("$entered:") :]
     assert re.sub(r"\$ent\w+:\n", "", rest) == "\n".join(
         ["\tld.param.b64 \t%rd1, [k_param_0];", *body, "\tret;", "", "}", ""]
@@ -79,18 +81,18 @@ def test_code_that_is_entered_as_usual_is_the_same():
     ],
 )
 def test_nothing_enters_what_a_branch_skips_or_braces_enclose(skipped):
-    ptx = written(*skipped, STORE, "\tadd.s32 \t%r3, %r3, 1;")
+    ptx = break_chains_in(*skipped, STORE, "\tadd.s32 \t%r3, %r3, 1;")
     assert before(ptx)
     assert not {"\tadd.s32 \t%r1, %r1, 1;", "\tmov.b32 \t%r2, %r1;"} & set(before(ptx))
 
 
 def test_entrances_are_as_distant_as_requested(monkeypatch):
     monkeypatch.setattr(ptxas_entry_points, "_LEAST_DISTANCE", 3)
-    assert len(before(written(*[STORE, "\tadd.s32 \t%r1, %r1, 1;"] * 10))) == 3
+    assert len(before(break_chains_in(*[STORE, "\tadd.s32 \t%r1, %r1, 1;"] * 10))) == 3
 
 
 def test_loads_read_zeros_where_their_predicate_is_false():
-    ptx = written(LOAD)
+    ptx = break_chains_in(LOAD)
     assert (
         "\tselp.b64 %near, %rd1, %zeros, %p1; ld.global.b32 %r1, [%near];"
         " selp.b32 %r1, %r1, %r2, %p1;\n"
@@ -106,7 +108,7 @@ def test_policies_and_vectors_of_loads_stay():
     assert (
         "\tselp.b64 %near, %rd1, %zeros, %p1; ld.global.nc.L1::evict_first.L2::cache_hint.v2.b32"
         " {%r1, %r3}, [%near], %rd2; selp.b32 %r1, %r1, %r2, %p1; selp.b32 %r3, %r3, %r4, %p1;"
-    ) in written(load)
+    ) in break_chains_in(load)
 
 
 @pytest.mark.parametrize(
@@ -118,7 +120,7 @@ def test_policies_and_vectors_of_loads_stay():
     ],
 )
 def test_loads_into_what_they_fall_back_to_and_from_elsewhere_stay(load):
-    assert load in written(load)
+    assert load in break_chains_in(load)
 
 
 @pytest.mark.parametrize("word", ["brx.idx %r1, $table;", "wgmma.fence.sync.aligned;"])

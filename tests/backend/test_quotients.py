@@ -11,7 +11,7 @@ from tileir.executor import executor
 from tileir.ir import Module
 
 
-def divided(block: int, shared: bool) -> Module:
+def division(block: int, shared: bool) -> Module:
     """`divided(z, x, y)`: z [block] = x [block] / y, y being one number or as many."""
     b = Builder()
     data = arg(pointer(F32), aligned=16)
@@ -24,7 +24,7 @@ def divided(block: int, shared: bool) -> Module:
 
 def test_a_shared_divisor_is_inverted_once() -> None:
     shared, own = (
-        compile_(divided(512, each), "sm_90a", {"num_warps": 1}) for each in (True, False)
+        compile_(division(512, each), "sm_90a", {"num_warps": 1}) for each in (True, False)
     )
     assert shared.ptx.count("rcp.approx.ftz.f32") == 1 and "div.full" not in shared.ptx
     assert own.ptx.count("div.full.f32") == 16 and "rcp" not in own.ptx
@@ -38,7 +38,9 @@ def test_quotients_of_all_sizes() -> None:
         x = numbers.standard_normal(512) * min(abs(y), 2.0**100) if np.isfinite(y) else sizes
         x = np.resize(x, 512).astype(np.float32)
         z, divisor = np.zeros(512, np.float32), np.array([y], np.float32)
-        SimtExecutor().launch(divided(512, True), None, (1, 1, 1), [z, x, divisor], target="sm_90a")
+        SimtExecutor().launch(
+            division(512, True), None, (1, 1, 1), [z, x, divisor], target="sm_90a"
+        )
         with np.errstate(all="ignore"):
             expected = x / divisor
         np.testing.assert_array_max_ulp(
@@ -50,5 +52,5 @@ def test_a_cpu_rounds_quotients_once() -> None:
     """Conversions to narrow types see ties: 448 x / max(x) of bf16 often is between two f8e4m3."""
     numbers = np.random.default_rng(0).standard_normal(512).astype(np.float32)
     divisor, z = np.abs(numbers).max(keepdims=True) / np.float32(448), np.zeros_like(numbers)
-    executor("cpu").launch(divided(512, True), None, (1, 1, 1), [z, numbers, divisor])
+    executor("cpu").launch(division(512, True), None, (1, 1, 1), [z, numbers, divisor])
     np.testing.assert_array_equal(z, numbers / divisor)

@@ -73,3 +73,16 @@ def test_warps_share_no_columns_that_are_only_reduced(stored):
     SimtExecutor().launch(module, None, 1, [x, y, z], num_warps=4)
     np.testing.assert_array_equal(y, x.reshape(16, 512).sum(axis=0))
     np.testing.assert_array_equal(z, x * x * stored)
+
+
+def test_lanes_own_rows_of_tiles_that_are_reduced_along_both_axes():
+    """A thread that owned neighbours along both axes would load more elements of each vector, and
+    keep more partial sums."""
+    b = Builder()
+    inputs = {name: arg(pointer(F16), aligned=16) for name in "xyzv"}
+    with b.kernel("k", **inputs) as (x, y, z, v):
+        row, column = b.arange(64), b.arange(64)
+        tile = (x + row[:, None] * 64 + column[None, :]).load() * (v + row).load()[:, None]
+        (y + column).store(tile.sum(axis=0))
+        (z + row).store(tile.sum(axis=1))
+    assert loads(b.module(), 4) == {"ld.global.v4.b32": 4, "ld.global.b16": 4}

@@ -4,14 +4,15 @@ against numpy."""
 from __future__ import annotations
 
 import random
+from collections import Counter
 from typing import Any
 
 import numpy as np
 import pytest
 
 from tests.backend.test_layout_scan import check, coordinates, machine
-from tests.sizes import few_or_all
-from tileir.backend.codegen.emit.reduction import reduce_tile
+from tests.sizes import few_or_all, for_each
+from tileir.backend.codegen.emit.reduction import _warp_index, _writers, reduce_tile
 from tileir.backend.layouts.reduction_plan import reduces_along, reduction_bytes
 from tileir.backend.simt.machine import ThreadValues
 from tileir.layout import Layout, Repeat, layout
@@ -70,7 +71,7 @@ def drawn_numbers(choose: random.Random, element: Element, shape: tuple[int, ...
     return generator.integers(ends.min, ends.max, shape, kind, endpoint=True)
 
 
-def expected(numbers: Any, taking: Any, combiner: Combiner, axis: int) -> Any:
+def reference(numbers: Any, taking: Any, combiner: Combiner, axis: int) -> Any:
     """The reduction of the elements that take part, of none the identity."""
     kind = numbers.dtype
     if kind.kind == "b":  # a number of one bit, which is -1 if signed
@@ -117,5 +118,25 @@ def test_reductions_of_generated_layouts(count: int) -> None:
             lowering.values[predicate] = values_of(it, taking, True)
         (result,) = reduce_tile(lowering, op)
         through_shared += reduction_bytes(op) > 0
-        check(it.slice(axis), result, expected(numbers, taking, combiner, axis))
+        check(it.slice(axis), result, reference(numbers, taking, combiner, axis))
     assert through_shared > count // 5
+
+
+@for_each("seed", range(60))
+def test_one_thread_writes_each_partial_result(seed: int) -> None:
+    """Of all that have it, in layouts that replicate elements over lanes, warps or repeated warps,
+    too."""
+    choose = random.Random(seed)
+    it, axis = drawn_layout(choose), choose.randrange(2)
+    if not it.repeats and len(it.warp) < 3 and choose.random() < 0.5:
+        it = layout(
+            2, it.register, it.lane, it.warp, repeats=(Repeat("warp", 3, choose.choice((None, 0))),)
+        )
+    lowering = machine(16, it.size("warp"))
+    first = lowering.first_owner(_writers(it, axis))
+    threads = 32 * it.size("warp")
+    writes = np.ones(threads, bool) if first is None else np.broadcast_to(first.array, threads)
+    warps = coordinates(_warp_index(it, axis), 0)
+    places = [(*v[:axis], *v[axis + 1 :], *warps[t]) for t, v in enumerate(coordinates(it, 0))]
+    counts = Counter(place for place, writing in zip(places, writes, strict=True) if writing)
+    assert counts == dict.fromkeys(places, 1), it

@@ -49,7 +49,7 @@ def attention(
     return b.module()
 
 
-def pipelined(module: Any, warps: int, machine: str = "sm_90") -> Any:
+def lower(module: Any, warps: int, machine: str = "sm_90") -> Any:
     return run_pipeline(module, target(machine), Options(num_warps=warps), None)
 
 
@@ -70,7 +70,7 @@ def test_each_stage_is_refilled_after_its_last_read() -> None:
     """4 blocks of one warp would have three stages of two tiles; 6 have two. No tile waits for the
     reads of the other. The fragments of a tile need not be in registers at the same time, as they
     would be if the barrier preceded the dot."""
-    done = pipelined(attention(), 1)
+    done = lower(attention(), 1)
     assert depths(done)[:2] == [2, 2]
     each = ["gpu.local_load", "dot", "gpu.barrier", "gpu.async_copy"]
     assert in_loop(done) == ["gpu.async_wait", "gpu.barrier", *each, *each, "gpu.async_commit"]
@@ -82,31 +82,31 @@ def test_each_stage_is_refilled_after_its_last_read() -> None:
     ids=["enough warps", "no stage would be under way", "reads in another block"],
 )
 def test_other_loops_keep_a_stage_to_be_filled(module: Any, warps: int, depth: int) -> None:
-    assert depths(pipelined(module, warps))[:2] == [depth, depth]
+    assert depths(lower(module, warps))[:2] == [depth, depth]
 
 
 @pytest.mark.parametrize("stages", [2, 3, 4])
 def test_one_stage_is_refilled_where_each_scheduler_had_one_warp(stages: int) -> None:
     """4 blocks of one warp would have two stages, in less shared memory; 9 have one."""
-    assert depths(pipelined(attention(stages), 1, "sm_80"))[:2] == [1, 1]
+    assert depths(lower(attention(stages), 1, "sm_80"))[:2] == [1, 1]
 
 
 def test_stages_are_refilled_where_more_blocks_are_resident_then() -> None:
     """Of 2 warps, 4 blocks have three stages and 6 have two; of 8, one block has either."""
-    assert depths(pipelined(attention(), 2))[:2] == [2, 2]
-    assert depths(pipelined(attention(size=128, keys=64), 8, "sm_86"))[:2] == [3, 3]
+    assert depths(lower(attention(), 2))[:2] == [2, 2]
+    assert depths(lower(attention(size=128, keys=64), 8, "sm_86"))[:2] == [3, 3]
 
 
 @pytest.mark.parametrize("warps", [4, 8])
 def test_one_stage_is_refilled_where_two_do_not_fit(warps: int) -> None:
     """Each stage takes 128 KiB."""
-    assert depths(pipelined(attention(2, size=256, keys=128), warps))[:2] == [1, 1]
+    assert depths(lower(attention(2, size=256, keys=128), warps))[:2] == [1, 1]
 
 
 def test_a_stage_that_no_gpu_has_is_refused() -> None:
     """Both tiles take 512 KiB."""
     with pytest.raises(InfeasibleError, match="exceed the shared memory"):
-        pipelined(attention(2, size=512, keys=256), 4)
+        lower(attention(2, size=512, keys=256), 4)
 
 
 @pytest.mark.parametrize(("size", "buffers"), [(128, 3), (64, 2)])
@@ -130,7 +130,7 @@ def test_results_stay_as_they_are(n: int, warps: int, stages: int) -> None:
     module = attention(stages)
     expected, actual, threads = np.full((3, ROWS, SIZE), np.nan, np.float32)
     tileir.interpret(module, "f", (1,), [*inputs, scales, expected, n])
-    changed = pipelined(module, warps, "sm_80").stages["pipelined"]
+    changed = lower(module, warps, "sm_80").stages["pipelined"]
     tileir.interpret(changed, "f", (1,), [*inputs, scales, actual, n])
     np.testing.assert_array_equal(actual, expected)
     options: dict[str, Any] = {"num_warps": warps, "target": "sm_80"}
@@ -179,7 +179,7 @@ def test_results_of_warpgroups_with_a_stage_less(n: int) -> None:
     np.testing.assert_array_equal(threads, expected)
 
 
-def converted(size: int, depth: int, stages: int) -> Any:
+def mixed_matmuls(size: int, depth: int, stages: int) -> Any:
     """C = the sum over i of A[i] (B[i] as f16) + A[i] (D[i] as f16), of 64 rows, `size` columns and
     `depth` elements for each sum; B and D are f32."""
     b = Builder()
@@ -205,7 +205,7 @@ def test_threads_refill_one_stage_where_warpgroups_lack_shared_memory(
 ) -> None:
     """Two stages of 144 KiB do not fit, with which warpgroups would compute the dots; two of 80 KiB
     do."""
-    done = run_pipeline(converted(size, 128, 2), target("sm_90a"), WARPGROUPS, None)
+    done = run_pipeline(mixed_matmuls(size, 128, 2), target("sm_90a"), WARPGROUPS, None)
     assert depths(done)[:3] == [depth] * 3
     assert ("gpu.wgmma" in in_loop(done)) == (depth == 2)
 
@@ -215,7 +215,7 @@ def test_results_of_a_stage_that_threads_refill_for_warpgroups(n: int) -> None:
     random = np.random.default_rng(n)
     left = random.integers(-1, 2, (n, 64, 128)).astype(np.float16)
     others = [random.integers(-1, 2, (n, 128, 128)).astype(np.float32) for _ in range(2)]
-    module = converted(128, 128, 2)
+    module = mixed_matmuls(128, 128, 2)
     expected, threads = np.full((2, 64, 128), np.nan, np.float32)
     tileir.interpret(module, "f", (1,), [left, *others, expected, n])
     options: dict[str, Any] = {"num_warps": 4, "target": "sm_90a", "warp_specialize": False}

@@ -140,7 +140,7 @@ def test_the_most_registers_with_which_more_blocks_are_resident(registers, warps
     assert RegisterChoice(MACHINE, warps, shared, alone=False).limit(registers) == limit
 
 
-def chosen(assembled, others, warps=16, alone=False, dots=False):
+def choose(assembled, others, warps=16, alone=False, dots=False):
     """Registers of the code that is chosen; `others`: codes by directive."""
     choice = RegisterChoice(MACHINE, warps, 0, alone, dots)
     ptx = ".visible .entry k()\n.reqntid 512\n{\n}\n"
@@ -153,31 +153,31 @@ def chosen(assembled, others, warps=16, alone=False, dots=False):
 
 def test_fewer_registers_are_taken_where_code_grows_less_than_blocks_gain():
     directive = ".maxnreg 64"
-    assert chosen(code(69, 8), {directive: code(64, 8)}) == 64
-    assert chosen(code(69, 8), {directive: code(64, 8, size=4480)}) == 64
-    assert chosen(code(69, 8), {directive: code(64, 8, size=5120)}) == 69
-    assert chosen(code(69, 8), {directive: code(64, 8, spills=4)}) == 69
+    assert choose(code(69, 8), {directive: code(64, 8)}) == 64
+    assert choose(code(69, 8), {directive: code(64, 8, size=4480)}) == 64
+    assert choose(code(69, 8), {directive: code(64, 8, size=5120)}) == 69
+    assert choose(code(69, 8), {directive: code(64, 8, spills=4)}) == 69
 
 
 def test_what_spills_is_assembled_without_an_aim_at_many_threads():
     directive = ".minnctapersm 1"
-    assert chosen(code(64, 8, spills=800), {directive: code(255, 8, spills=80)}, warps=1) == 255
-    assert chosen(code(64, 8, spills=80), {directive: code(255, 8, spills=80)}, warps=1) == 64
-    assert chosen(code(248, 8, spills=80), {}, warps=1) == 248, "no more than a thread has"
-    assert chosen(code(126, 8, spills=80), {}, warps=16) == 126, "no more than a block has"
+    assert choose(code(64, 8, spills=800), {directive: code(255, 8, spills=80)}, warps=1) == 255
+    assert choose(code(64, 8, spills=80), {directive: code(255, 8, spills=80)}, warps=1) == 64
+    assert choose(code(248, 8, spills=80), {}, warps=1) == 248, "no more than a thread has"
+    assert choose(code(126, 8, spills=80), {}, warps=16) == 126, "no more than a block has"
 
 
 def test_fewer_registers_are_not_taken_where_loads_wait_for_each_other():
-    assert chosen(code(130, 8), {".maxnreg 128": code(128, 1)}, warps=8) == 130
-    assert chosen(code(130, 8), {".maxnreg 128": code(128, 4)}, warps=8) == 128
+    assert choose(code(130, 8), {".maxnreg 128": code(128, 1)}, warps=8) == 130
+    assert choose(code(130, 8), {".maxnreg 128": code(128, 4)}, warps=8) == 128
 
 
 def test_more_registers_are_taken_where_loads_wait_for_each_other():
     directive = ".minnctapersm 1"
-    assert chosen(code(32, 1), {directive: code(47, 8)}, warps=4) == 47
-    assert chosen(code(32, 1), {directive: code(47, 1)}, warps=4) == 32
-    assert chosen(code(32, 1), {directive: code(47, 8, spills=4)}, warps=4) == 32
-    few = chosen(code(60, 2), {directive: code(200, 4), ".maxnreg 48": code(60)}, warps=8)
+    assert choose(code(32, 1), {directive: code(47, 8)}, warps=4) == 47
+    assert choose(code(32, 1), {directive: code(47, 1)}, warps=4) == 32
+    assert choose(code(32, 1), {directive: code(47, 8, spills=4)}, warps=4) == 32
+    few = choose(code(60, 2), {directive: code(200, 4), ".maxnreg 48": code(60)}, warps=8)
     assert few == 60, "one block in place of four"
 
 
@@ -194,22 +194,22 @@ def test_more_registers_are_taken_where_loads_wait_for_each_other():
 )
 def test_a_kernel_is_not_assembled_again_where_no_schedule_gains(text, registers, warps):
     once = Assembled(elf(text), registers, 0, 0, 0)
-    assert chosen(once, {}, warps=warps) == registers
+    assert choose(once, {}, warps=warps) == registers
 
 
 def test_a_limit_is_not_tried_where_loads_in_flight_save_more():
     """With 32 registers in flight, no number of blocks with 4 saves more."""
     more = Assembled(elf(load() * 8 + use()), 64, 0, 0, 0)
-    assert chosen(code(50, 1), {".minnctapersm 1": more}, warps=4) == 64
+    assert choose(code(50, 1), {".minnctapersm 1": more}, warps=4) == 64
 
 
 def test_a_limit_is_tried_for_what_has_more_loads_in_flight():
     """Four blocks of four warps have 128 registers each, three 168."""
     unlimited = {".minnctapersm 1": code(140, 8), ".maxnreg 80": code(80, 2, spills=4)}
     limited = {**unlimited, ".maxnreg 128": code(128, 8)}
-    assert chosen(code(96, 2), limited, warps=4) == 128
-    assert chosen(code(96, 2), {**limited, ".maxnreg 128": code(128, 1)}, warps=4) == 140
-    assert chosen(code(96, 2), {**limited, ".maxnreg 128": code(128, 8, 5120)}, warps=4) == 140
+    assert choose(code(96, 2), limited, warps=4) == 128
+    assert choose(code(96, 2), {**limited, ".maxnreg 128": code(128, 1)}, warps=4) == 140
+    assert choose(code(96, 2), {**limited, ".maxnreg 128": code(128, 8, 5120)}, warps=4) == 140
 
 
 def test_more_loads_in_flight_are_tried_for_less_than_more_blocks():
@@ -219,23 +219,23 @@ def test_more_loads_in_flight_are_tried_for_less_than_more_blocks():
         more = Assembled(elf(load() * 8 + use()), 173, 0, 0, 0)
         once = Assembled(elf(text), 127, 0, 0, 0)
         others = {".minnctapersm 1": more}
-        assert chosen(once, others, warps=8, alone=True) == registers
+        assert choose(once, others, warps=8, alone=True) == registers
 
 
 def test_kernels_with_dots_are_limited_where_one_block_would_be_resident():
     """Their loads are copied ahead, and wait for no others."""
     directive = ".maxnreg 128"
-    assert chosen(code(149, 8), {directive: code(128, 8)}, warps=8, dots=True) == 128
-    assert chosen(code(149, 8), {directive: code(128, 8, spills=4)}, warps=8, dots=True) == 149
-    assert chosen(code(100, 8), {}, warps=8, dots=True) == 100, "two blocks already"
-    assert chosen(code(255, 1), {}, warps=8, dots=True) == 255
+    assert choose(code(149, 8), {directive: code(128, 8)}, warps=8, dots=True) == 128
+    assert choose(code(149, 8), {directive: code(128, 8, spills=4)}, warps=8, dots=True) == 149
+    assert choose(code(100, 8), {}, warps=8, dots=True) == 100, "two blocks already"
+    assert choose(code(255, 1), {}, warps=8, dots=True) == 255
 
 
 def test_kernels_with_dots_are_limited_where_few_registers_are_missing():
     """Three blocks of four warps have 168 registers each."""
     limited = {".maxnreg 168": code(168, 8)}
-    assert chosen(code(189, 8), limited, warps=4, dots=True) == 168
-    assert chosen(code(208, 8), {}, warps=4, dots=True) == 208, "accumulators would be spilled"
+    assert choose(code(189, 8), limited, warps=4, dots=True) == 168
+    assert choose(code(208, 8), {}, warps=4, dots=True) == 208, "accumulators would be spilled"
 
 
 def test_the_order_with_which_more_blocks_are_resident_is_chosen():
@@ -375,11 +375,11 @@ def test_a_kernel_is_generated_again_by_the_scheduler(spills, fewer, monkeypatch
     texts: list[str] = []
     own = CompiledKernel._assembled_from
 
-    def assembled(self, text):
+    def record_ptx(self, text):
         texts.append(text)
         return attrs.evolve(own(self, text), spills=0 if len(texts) > 1 else spills)
 
-    monkeypatch.setattr(CompiledKernel, "_assembled_from", assembled)
+    monkeypatch.setattr(CompiledKernel, "_assembled_from", record_ptx)
     monkeypatch.setattr(RegisterChoice, "best", lambda self, ptx, code, assemble: code)
     monkeypatch.setattr(RegisterChoice, "may_spill_less", lambda self, ptx, other, kind: fewer)
     tried = lambda self, variant, code: variant is CodeVariant.SCHEDULED  # noqa: E731
@@ -414,11 +414,11 @@ def test_long_kernels_are_assembled_again_if_they_spill(spills, monkeypatch):
     monkeypatch.setattr(compiled_kernel, "_LONG", 0)
     texts: list[str] = []
 
-    def assembled(self, text):
+    def record_ptx(self, text):
         texts.append(text)
         return code(64, 8, spills=0 if ".minnctapersm" in text else spills)
 
-    monkeypatch.setattr(CompiledKernel, "_assembled_from", assembled)
+    monkeypatch.setattr(CompiledKernel, "_assembled_from", record_ptx)
     assert kernel.machine_code.spills == 0
     assert len(texts) == (2 if spills else 1)
 
@@ -450,8 +450,8 @@ def test_a_causal_loop_of_dots_is_not_divided_between_instances(persistent, monk
 
 
 def test_instances_that_divide_a_loop_are_alone_on_a_multiprocessor():
-    assert chosen(code(69, 8), {}, alone=True) == 69
-    assert chosen(code(128, 4), {".minnctapersm 1": code(163, 8)}, warps=8, alone=True) == 163
+    assert choose(code(69, 8), {}, alone=True) == 69
+    assert choose(code(128, 4), {".minnctapersm 1": code(163, 8)}, warps=8, alone=True) == 163
 
 
 def test_the_model_explains_what_was_measured():
@@ -492,7 +492,7 @@ def test_instances_that_divide_a_loop(divided):
     assert divides_its_loops(result.stages["barriers"].functions["k"]) == divided
 
 
-def decayed(stored=True, columns=8192):
+def decay(stored=True, columns=8192):
     """A state of `columns` elements, which each row of `x` replaces, if `stored`, and changes."""
     b, kind = Builder(), arg(pointer(F32), aligned=16)
     with b.kernel("k", x=kind, last=kind, n=I32) as (x, last, n):
@@ -510,7 +510,7 @@ def decayed(stored=True, columns=8192):
 
 @for_each(
     ("module", "expected"),
-    [(decayed(), True), (decayed(stored=False), False), (decayed(columns=4096), False)],
+    [(decay(), True), (decay(stored=False), False), (decay(columns=4096), False)],
 )
 def test_a_recurrence_carries_many_registers_and_stores_in_its_loop(module, expected):
     compiled = compile_kernel(module, "sm_90a", Options(num_warps=4))
@@ -521,7 +521,7 @@ def test_a_recurrence_carries_many_registers_and_stores_in_its_loop(module, expe
 def test_the_loads_of_a_recurrence_are_in_flight_together():
     """ptxas alone takes registers for five blocks, and waits for some loads before it issues
     others."""
-    compiled = compile_kernel(decayed(), "sm_90a", Options(num_warps=4))
+    compiled = compile_kernel(decay(), "sm_90a", Options(num_warps=4))
     alone = LoadsInFlight.of(assemble(compiled.ptx, "k", target("sm_90a")).cubin)
     assert alone.together < alone.block == 64
     assert LoadsInFlight.of(compiled.machine_code.cubin).together == 64

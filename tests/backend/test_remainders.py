@@ -58,7 +58,7 @@ def test_what_a_quotient_leaves_is_the_remainder(division, formed):
         np.testing.assert_array_equal(out, expected)
 
 
-def _guarded(division, name):
+def _guard_division(division, name):
     """What `remainder` gives, with `name` computed where the divisor is not 0."""
     mask = "%m, _ = icmp (i1<64>, i1<64>) %b, 0 {predicate = ne}"
     lines = remainder(division)
@@ -71,8 +71,8 @@ def test_other_differences_stay():
         remainder(quotient, number="%b"),
         remainder(quotient, product="%q, %a"),
         remainder(quotient, product="%q, %q"),
-        _guarded(quotient, "%q"),
-        _guarded(quotient, "%r"),
+        _guard_division(quotient, "%q"),
+        _guard_division(quotient, "%r"),
     ):
         function = module_of(*lines).kernel()
         assert form_remainders(function) is function

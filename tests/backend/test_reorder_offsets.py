@@ -41,7 +41,7 @@ def window(order: str, base: str = "tile") -> Module:
     return b.module()
 
 
-def launched(launch: Any, module: Module, **options: Any) -> Any:
+def output_of(launch: Any, module: Module, **options: Any) -> Any:
     out = np.zeros(2 * ROWS * COLUMNS, np.float16)
     launch(module, "k", (1,), [np.arange(2000, dtype=np.float16), out, 2, 7], **options)
     return out
@@ -51,9 +51,9 @@ def launched(launch: Any, module: Module, **options: Any) -> Any:
 @pytest.mark.parametrize("order", ["crs", "ccrq", "srcq", "ss", "qsc"])
 def test_the_same_elements_are_read(order: str, base: str) -> None:
     module = window(order, base)
-    expected = launched(tileir.interpret, module)
+    expected = output_of(tileir.interpret, module)
     np.testing.assert_array_equal(
-        launched(SimtExecutor().launch, module, target="sm_90a", num_warps=4), expected
+        output_of(SimtExecutor().launch, module, target="sm_90a", num_warps=4), expected
     )
 
 

@@ -79,7 +79,7 @@ def options(warps: int) -> dict[str, Any]:
     return {"num_warps": warps, "warp_specialize": False}
 
 
-def copied(module: Any, warps: int) -> list[tuple[int, ...]]:
+def copied_shapes(module: Any, warps: int) -> list[tuple[int, ...]]:
     """The shapes that asynchronous copies copy at a time."""
     done = run_pipeline(module, target("sm_90a"), Options(**options(warps)), None)
     function = done.stages["layouts"].functions[done.kernel]
@@ -93,7 +93,7 @@ def copied(module: Any, warps: int) -> list[tuple[int, ...]]:
 def test_each_word_is_copied_once(rows: int, bits: int) -> None:
     """32 / bits rows of weights are one row of words, and the scales of a block are one row."""
     expected = sorted({(1, N), (K * bits // 32, N), (rows, K)})
-    assert copied(gptq_matmul(rows, bits), 4) == expected
+    assert copied_shapes(gptq_matmul(rows, bits), 4) == expected
 
 
 @pytest.mark.parametrize(("bits", "element"), [(4, I8), (2, I8), (8, I32)])
@@ -101,7 +101,10 @@ def test_words_that_are_contiguous_along_k_stay_so(bits: int, element: Any) -> N
     """Bytes of one row of B are neighbours, and are copied many at a time."""
     module = gptq_matmul(64, bits, element=element, transposed=True)
     ptx = compile_kernel(module, "sm_90a", options(4)).ptx
-    assert copied(module, 4)[-1] == (64, K) and (K * bits // element.bits, N) in copied(module, 4)
+    assert copied_shapes(module, 4)[-1] == (64, K) and (
+        K * bits // element.bits,
+        N,
+    ) in copied_shapes(module, 4)
     assert set(re.findall(r"cp\.async\.c[ag]\S* \[\S+\], \[\S+\], (\d+)", ptx)) <= {"16", "4"}
 
 
@@ -162,7 +165,7 @@ def test_a_join_of_a_value_with_itself_repeats_it() -> None:
             total.set(b.dot(left, ((word >> shift) & 15).to(F16), total.get()))
         (out + (b.arange(16)[:, None] * N + n[None, :])).store(total.get())
     module = b.module()
-    assert copied(module, 4) == [(16, K), (K, N // 8)]
+    assert copied_shapes(module, 4) == [(16, K), (K, N // 8)]
     random, results = np.random.default_rng(0), []
     inputs = [
         random.integers(-2, 3, (3, 16, K)).astype(np.float16),

@@ -77,7 +77,7 @@ def test_extremes_of_extended_numbers_are_those_of_the_interpreter(name: str) ->
     np.testing.assert_array_equal(*results)
 
 
-def clamped(limit: float, other: float) -> Module:
+def clamp_kernel(limit: float, other: float) -> Module:
     """`k(x, y)`: y [512] = x with the sign of x and a magnitude of at most `limit`, `other` of
     them the number whose sign it is."""
     b = Builder()
@@ -92,7 +92,7 @@ def clamped(limit: float, other: float) -> Module:
 
 def test_a_clamp_to_both_signs_is_one_instruction() -> None:
     one, two, of_f16 = (
-        compile_(clamped(*arguments), target, {"num_warps": 1}).ptx
+        compile_(clamp_kernel(*arguments), target, {"num_warps": 1}).ptx
         for arguments, target in (
             ((448.0, 1), "sm_90a"),
             ((448.0, 0), "sm_90a"),
@@ -110,7 +110,7 @@ def test_clamps_are_those_of_the_interpreter(limit: float) -> None:
     results = []
     for launch in (interpret, SimtExecutor().launch):
         y = np.zeros(512, np.float32)
-        launch(clamped(limit, 1), "k", 1, [x, y])
+        launch(clamp_kernel(limit, 1), "k", 1, [x, y])
         results.append(y)
     np.testing.assert_array_equal(*results)
     np.testing.assert_array_equal(*map(np.signbit, results))

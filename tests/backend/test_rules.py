@@ -15,7 +15,7 @@ from tileir.errors import CompileError, LaunchError
 
 
 def both(text, *arguments, rtol=0.0, **options):
-    """The interpreter and the machine of threads leave the same, and the code is taken."""
+    """The interpreter and the SIMT simulator compute equal results, and ptxas accepts the code."""
     module = textual.parse(text)
     copies = [a.copy() if isinstance(a, np.ndarray) else a for a in arguments]
     tileir.interpret(module, None, 1, list(arguments))

@@ -24,7 +24,7 @@ entry:
 """  # noqa: E501
 
 
-def loaded(name, kind, shape):
+def tile_load(name, kind, shape):
     """Lines that load a dense tile from a pointer, as `%name.v`."""
     count, element = int(np.prod(shape)), kind
     extents = ", ".join(map(str, shape))
@@ -43,7 +43,7 @@ def program(batch, lhs_packed, rhs_packed):
         "b": (*batch, k // 2, n) if rhs_packed else (*batch, k, n // 2),
         "c": (*batch, m, n), "s": (*batch, m, k // 32), "t": (*batch, n, k // 32),
     }  # fmt: skip
-    parts = {x: loaded(x, "f32" if x == "c" else "i8", s) for x, s in shapes.items()}
+    parts = {x: tile_load(x, "f32" if x == "c" else "i8", s) for x, s in shapes.items()}
     kind = f"f32<{', '.join(map(str, shapes['c']))}>"
     words = {"lp": str(lhs_packed).lower(), "rp": str(rhs_packed).lower()}
     text = TEXT.format(**parts, ct=kind, lhs="e2m1", rhs="e2m1", **words)

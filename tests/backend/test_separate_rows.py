@@ -63,7 +63,7 @@ def barriers(text):
     return sum(op.mnemonic == "gpu.barrier" for op in lowered.stages["barriers"].kernel().ops)
 
 
-def changed(*pairs):
+def replace_text(*pairs):
     text = ROWS
     for old, new in pairs:
         assert old in text
@@ -73,14 +73,14 @@ def changed(*pairs):
 
 def test_columns_within_the_stride_are_written_once():
     assert barriers(ROWS) == 0
-    assert barriers(changed(("(i1, i1) %i, %n", "(i1, i1) %i, %m"))) == 0
-    bounded = changed(("splat i64<8, 1> %n64", "splat i64<8, 1> 100"),
+    assert barriers(replace_text(("(i1, i1) %i, %n", "(i1, i1) %i, %m"))) == 0
+    bounded = replace_text(("splat i64<8, 1> %n64", "splat i64<8, 1> 100"),
                     ("%bound = splat i32<1, 64> %n", "%bound = splat i32<1, 64> 100"))  # fmt: skip
     assert barriers(bounded) == 0
     assert barriers(bounded.replace("splat i32<1, 64> 100", "splat i32<1, 64> 101")) > 0
 
 
-CHANGING = changed(
+CHANGING = replace_text(
     ("  %n64 = sext i64 %n\n  %ns = splat i64<8, 1> %n64\n"
      "  %rn = mul i64<8, 1> %rows, %ns {overflow = nsw}\n"
      "  %rb = broadcast i64<8, 64> %rn\n", ""),
@@ -89,7 +89,7 @@ CHANGING = changed(
      "  %rb = broadcast i64<8, 64> %rn\n  %c64"),
     ("splat i32<1, 64> %n", "splat i32<1, 64> %s"),
 )  # fmt: skip
-OWN_STRIDES = changed(
+OWN_STRIDES = replace_text(
     ("  br loop\nloop", "  %m64 = sext i64 %m\n  %ms = splat i64<8, 1> %m64\n"
      "  %rm = mul i64<8, 1> %rows, %ms {overflow = nsw}\n"
      "  %rmb = broadcast i64<8, 64> %rm\n  br loop\nloop"),
@@ -115,27 +115,27 @@ OWN_STRIDES = changed(
     "text",
     [
         # columns within another extent, or within none
-        changed(("%bound = splat i32<1, 64> %n", "%bound = splat i32<1, 64> %m")),
-        changed(("store %py, %w, %mask", "store %py, %w")),
-        changed(("{predicate = slt}\n  %mask", "{predicate = sle}\n  %mask")),
+        replace_text(("%bound = splat i32<1, 64> %n", "%bound = splat i32<1, 64> %m")),
+        replace_text(("store %py, %w, %mask", "store %py, %w")),
+        replace_text(("{predicate = slt}\n  %mask", "{predicate = sle}\n  %mask")),
         # columns that may be negative
-        changed(("phi i32 [0, entry]", "phi i32 [-1, entry]")),
-        changed(("phi i32 [0, entry]", "phi i32 [%m, entry]")),
+        replace_text(("phi i32 [0, entry]", "phi i32 [-1, entry]")),
+        replace_text(("phi i32 [0, entry]", "phi i32 [%m, entry]")),
         # numbers that may wrap
-        changed(("mul i64<8, 1> %rows, %ns {overflow = nsw}", "mul i64<8, 1> %rows, %ns")),
+        replace_text(("mul i64<8, 1> %rows, %ns {overflow = nsw}", "mul i64<8, 1> %rows, %ns")),
         # a stride and a start that change
-        changed(("getelementptr f32*<8, 64> %ys", "getelementptr f32*<8, 64> %yi"),
+        replace_text(("getelementptr f32*<8, 64> %ys", "getelementptr f32*<8, 64> %yi"),
                 ("  %ys = splat f32*<8, 64> %y\n",
                  "  %yn = getelementptr f32* %y, %i\n  %yi = splat f32*<8, 64> %yn\n")),
-        changed(("i64<8, 64> %rb, %cb {overflow = nsw}", "i64<8, 64> %rb, %cb")),
+        replace_text(("i64<8, 64> %rb, %cb {overflow = nsw}", "i64<8, 64> %rb, %cb")),
         # a stride that is another one in each iteration
         CHANGING,
         # strides of their own
         OWN_STRIDES,
         # a pointer to any tensor
-        changed(("  %next", "  %q = select f32* %more, %x, %y\n  store %q, 1.0\n  %next")),
+        replace_text(("  %next", "  %q = select f32* %more, %x, %y\n  store %q, 1.0\n  %next")),
         # another access of the same tensor
-        changed(("  %next", "  store %y, 1.0\n  %next")),
+        replace_text(("  %next", "  store %y, 1.0\n  %next")),
     ],
 )  # fmt: skip
 def test_others_are_not(text):

@@ -24,7 +24,7 @@ def elements(it: Layout) -> np.ndarray:
     return values[0][:, None, None] ^ values[1][:, None] ^ values[2]
 
 
-def swapped(words: np.ndarray, swaps: tuple[Swap, ...]) -> np.ndarray:
+def apply_swaps(words: np.ndarray, swaps: tuple[Swap, ...]) -> np.ndarray:
     """`words` by lane and number, after the exchanges."""
     for swap in swaps:
         odd = np.array([(lane & swap.lanes).bit_count() % 2 for lane in range(LANES)], bool)
@@ -35,19 +35,19 @@ def swapped(words: np.ndarray, swaps: tuple[Swap, ...]) -> np.ndarray:
 
 def carried_out(plan: ShufflePlan, elements: np.ndarray, registers: int) -> np.ndarray:
     """What the registers of one warp hold after the shuffles; -1 is nothing."""
-    words = swapped(
+    words = apply_swaps(
         np.stack([elements[:, list(part)] for part in plan.source], axis=1), plan.before
     )
     lane = np.array([apply(plan.lanes, i) for i in range(LANES)])
     steps = [words[lane ^ mask, word] for word, mask in zip(plan.words, plan.masks, strict=True)]
-    received = swapped(np.stack(steps, axis=1), plan.after)
+    received = apply_swaps(np.stack(steps, axis=1), plan.after)
     result = np.full((LANES, registers), -1)
     for number, part in enumerate(plan.target):
         result[:, list(part)] = received[:, number]
     return result
 
 
-def drawn(chance: random.Random) -> tuple[Layout, Layout]:
+def random_layouts(chance: random.Random) -> tuple[Layout, Layout]:
     """Two layouts of one tile in up to 8 warps. Registers, lanes and warps may repeat elements, and
     move by sums of units; warps of the two may differ."""
     warps, registers = chance.randrange(4), chance.randrange(5)
@@ -85,7 +85,7 @@ def one(chance: random.Random, units: list[int], warps: int) -> Layout:
 def test_every_register_gets_its_element(count: int) -> None:
     for seed in range(count):
         chance = random.Random(seed)
-        source, target = drawn(chance)
+        source, target = random_layouts(chance)
         most = chance.choice((1, 2, 4))
         plan = exchange(source, target, most)
         if plan is None:
@@ -98,7 +98,7 @@ def test_every_register_gets_its_element(count: int) -> None:
 
 
 def test_many_of_the_layouts_drawn_have_a_plan() -> None:
-    plans = [exchange(*drawn(random.Random(seed))) for seed in range(300)]
+    plans = [exchange(*random_layouts(random.Random(seed))) for seed in range(300)]
     existing = [plan for plan in plans if plan is not None]
     assert len(existing) > 100
     assert any(plan.before for plan in existing) and any(plan.after for plan in existing)

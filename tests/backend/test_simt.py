@@ -1,4 +1,4 @@
-"""The machine of threads: what it reports as a defect, and what it counts."""
+"""The SIMT simulator: what it reports as a defect, and what it counts."""
 
 import numpy as np
 import pytest

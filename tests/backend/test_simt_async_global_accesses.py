@@ -1,5 +1,5 @@
-"""Copies to global memory in the machine of threads: what they write is there once somebody has
-waited until they are complete."""
+"""Copies to global memory in the SIMT simulator: what they write is there once somebody has waited
+until they are complete."""
 
 from __future__ import annotations
 

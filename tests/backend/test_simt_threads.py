@@ -1,4 +1,4 @@
-"""The machine of threads, instruction by instruction: what it computes, refuses and counts."""
+"""The SIMT simulator, instruction by instruction: what it computes, refuses and counts."""
 
 from types import SimpleNamespace
 
@@ -117,7 +117,7 @@ class Op:
     """Stands for the op whose rule runs."""
 
 
-def counted():
+def counting_thread():
     memory, counts = SimtMemory(4096), Counts()
     thread = counting(counts)(THREADS, (0, 0, 0), (1, 1, 1), memory)
     thread.op = Op()
@@ -125,7 +125,7 @@ def counted():
 
 
 def test_wide_stores_are_counted_by_their_bytes():
-    thread, memory, tally = counted()
+    thread, memory, tally = counting_thread()
     base = memory.place(np.zeros(4 * THREADS, np.int32))
     pointer = ThreadValues(base + 16 * EACH.astype(np.int64))
     thread.store_global(I32, pointer, [ThreadValues(EACH)] * 4, None, AccessAttributes())
@@ -133,7 +133,7 @@ def test_wide_stores_are_counted_by_their_bytes():
 
 
 def test_copies_touch_both_memories():
-    thread, memory, tally = counted()
+    thread, memory, tally = counting_thread()
     base = memory.place(np.zeros(4 * THREADS, np.int32))
     pointer = ThreadValues(base + 16 * EACH.astype(np.int64))
     thread.copy_async(16, ThreadValues(16 * EACH), 0, pointer, None, None)
@@ -141,14 +141,14 @@ def test_copies_touch_both_memories():
 
 
 def test_stores_to_shared_memory_are_counted():
-    thread, _, tally = counted()
+    thread, _, tally = counting_thread()
     thread.store_shared(I32, ThreadValues(EACH * 8), [ThreadValues(EACH)])
     assert (tally.shared, tally.wavefronts, tally.conflicts) == (2, 4, 2)
 
 
 @pytest.mark.parametrize(("least", "parted"), [(0, 0), (5, 1), (32, 0), (40, 1), (64, 0)])
 def test_warps_are_parted_by_conditions_that_their_lanes_differ_in(least, parted):
-    thread, _, tally = counted()
+    thread, _, tally = counting_thread()
     thread.when(ThreadValues(least > EACH), (), list)
     assert tally.divergent == parted
 

@@ -28,7 +28,7 @@ def transposed_reduction(extent=32, kind=F32, *, narrow=False):
     return b.module()
 
 
-def assigned(module, warps=4):
+def layouts_of(module, warps=4):
     function = legalize(module, "k").functions["k"]
     return assign_layouts(function, AnchorLayouts(function, AccessWidths(function), warps))
 
@@ -40,7 +40,7 @@ def order(function):
 
 @pytest.mark.parametrize("kind", [F32, F16])
 def test_loads_are_issued_before_a_conversion_waits_for_one(kind):
-    function = assigned(transposed_reduction(kind=kind))
+    function = layouts_of(transposed_reduction(kind=kind))
     assert order(function) == ["load", "gpu.convert_layout", "load"]
     moved = sink_conversions(function)
     assert order(moved) == ["load", "load", "gpu.convert_layout"]
@@ -50,7 +50,7 @@ def test_loads_are_issued_before_a_conversion_waits_for_one(kind):
 
 def test_a_value_that_takes_more_registers_than_its_result_is_not_kept_longer():
     """The cast to fewer bits stays where it is, and the conversion with it is of fewer bits."""
-    function = sink_conversions(assigned(transposed_reduction(narrow=True)))
+    function = sink_conversions(layouts_of(transposed_reduction(narrow=True)))
     names = [op.mnemonic for op in function.ops]
     second = len(names) - 1 - names[::-1].index("load")
     assert names.index("fptrunc" if "fptrunc" in names else "fpcast") < second
@@ -58,13 +58,13 @@ def test_a_value_that_takes_more_registers_than_its_result_is_not_kept_longer():
 
 def test_loads_are_not_brought_forward_where_registers_are_short():
     """3 tiles of 128 x 128 f32 on 4 warps: 128 registers of a thread each."""
-    function = assigned(transposed_reduction(128))
+    function = layouts_of(transposed_reduction(128))
     assert sink_conversions(function) is function
 
 
 def test_a_tile_counts_as_a_part_of_it_is_in_registers():
     """3 tiles of 64 registers each, of which threads need a part at a time."""
-    moved = sink_conversions(assigned(transposed_reduction(128), warps=8))
+    moved = sink_conversions(layouts_of(transposed_reduction(128), warps=8))
     assert order(moved) == ["load", "load", "gpu.convert_layout"]
 
 
@@ -83,7 +83,7 @@ def scaled_reduction(extent=64):
 
 def test_a_conversion_moves_with_what_scales_its_result():
     """The multiplication by a number takes more bits, and is cast to as many as were loaded."""
-    function = assigned(scaled_reduction())
+    function = layouts_of(scaled_reduction())
     assert order(function) == ["load", "gpu.convert_layout", "load"]
     moved = sink_conversions(function)
     assert order(moved) == ["load", "load", "gpu.convert_layout"]
@@ -111,7 +111,7 @@ def row_of_the_next(extent=64):
 
 
 def test_a_row_that_is_passed_on_anyway_is_converted_after_the_loads():
-    function = assigned(row_of_the_next())
+    function = layouts_of(row_of_the_next())
     moved = sink_conversions(function)
     block = next(b for b in moved.blocks.values() if any(op.mnemonic == "dot" for op in b.ops))
     names = [op.mnemonic for op in block.ops]
@@ -147,7 +147,7 @@ def stored_twice(extent=32):
 
 def test_a_conversion_is_done_after_the_loop_that_does_not_need_it():
     """Registers have the tile in one layout during the loop."""
-    function = assigned(stored_twice())
+    function = layouts_of(stored_twice())
     place = defining_blocks(function)
     (conversion,) = (op for op in function.ops if op.mnemonic == "gpu.convert_layout")
     user = next(op for op in function.ops if conversion.results[0] in op.operands)

@@ -101,10 +101,10 @@ def test_nothing_is_contracted_unless_the_op_says_so():
     plain = compile_kernel(elementwise(lambda b, x, y: x * y + x), "sm_90").ptx
     assert "fma.rn.f32" not in plain and "mul.rn.f32" in plain
 
-    def fused(b, x, y):
+    def fused_multiply_add(b, x, y):
         return b.fadd(b.fmul(x, y, fast="contract"), x, fast="contract")
 
-    assert "fma.rn.f32" in compile_kernel(elementwise(fused), "sm_90").ptx
+    assert "fma.rn.f32" in compile_kernel(elementwise(fused_multiply_add), "sm_90").ptx
 
 
 def test_the_same_module_gives_the_same_bytes():

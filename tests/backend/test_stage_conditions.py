@@ -35,7 +35,7 @@ FIRST = 3_000_000
 """Campaigns begin at 0."""
 
 
-def lowered(module: Module, kernel: str) -> str:
+def text_of_last_stage(module: Module, kernel: str) -> str:
     """The text of the last stage, or the error before it."""
     compiling = sys.modules["tileir.backend.compile"]
     try:
@@ -49,7 +49,7 @@ def check(module: Module, monkeypatch: pytest.MonkeyPatch) -> int:
     """The number of stages that were left out for some kernel."""
     left_out = 0
 
-    def counted(condition):
+    def count_refusals(condition):
         def applies(subject, context):
             nonlocal left_out
             applied = condition(subject, context)
@@ -59,13 +59,13 @@ def check(module: Module, monkeypatch: pytest.MonkeyPatch) -> int:
         return applies
 
     stages = tuple(
-        attrs.evolve(s, applies=counted(s.applies)) if s.name in CHEAPER else s for s in GPU
+        attrs.evolve(s, applies=count_refusals(s.applies)) if s.name in CHEAPER else s for s in GPU
     )
     for kernel in [f.name for f in module.functions.values() if f.kernel]:
         texts = []
         for table in (stages, ALL_STAGES):
             monkeypatch.setattr(sys.modules["tileir.backend.compile"], "GPU", table)
-            texts.append(lowered(module, kernel))
+            texts.append(text_of_last_stage(module, kernel))
         assert texts[0] == texts[1], kernel
     return left_out
 

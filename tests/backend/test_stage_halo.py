@@ -30,14 +30,14 @@ def image(shape: tuple[int, int], element: str = "f32") -> np.ndarray:
     return values_per_iteration.astype(DTYPES[element])
 
 
-def staged(c: Convolution, **options: Any) -> tuple[tileir.Module, int]:
+def stage(c: Convolution, **options: Any) -> tuple[tileir.Module, int]:
     """The convolution's module after the pass, and how many unions it staged."""
     outcome = stage_halo(parse(c.text(), "conv2d.tir"), **options)
     assert isinstance(outcome.ir, tileir.Module)
     return outcome.ir, outcome.statistics.get("footprints staged", 0)
 
 
-def interpreted(module: tileir.Module, c: Convolution, shape: tuple[int, int]) -> np.ndarray:
+def interpreter_result(module: tileir.Module, c: Convolution, shape: tuple[int, int]) -> np.ndarray:
     x, k = image(shape, c.element), image(c.window, c.element)
     y = np.full(c.output(shape), np.nan, x.dtype)
     tileir.interpret(module, "conv2d", c.grid(shape), c.arguments(x, k, y))
@@ -45,7 +45,7 @@ def interpreted(module: tileir.Module, c: Convolution, shape: tuple[int, int]) -
     return y
 
 
-def generated(seed: int) -> tuple[Convolution, tuple[int, int]]:
+def random_convolution(seed: int) -> tuple[Convolution, tuple[int, int]]:
     """A convolution, and the shape of an image for it, that is sometimes no larger than needed."""
     r = random.Random(seed)
     window = (r.randint(1, 4), r.randint(1, 5))
@@ -66,20 +66,22 @@ def generated(seed: int) -> tuple[Convolution, tuple[int, int]]:
 @pytest.mark.parametrize("seed", range(60))
 def test_generated_convolutions_mean_what_they_meant(seed):
     """No element is loaded that is outside of the image: the interpreter would tell."""
-    c, shape = generated(seed)
-    module, _ = staged(c, gain=0)
-    assert (interpreted(module, c, shape) == interpreted(parse(c.text()), c, shape)).all()
+    c, shape = random_convolution(seed)
+    module, _ = stage(c, gain=0)
+    assert (
+        interpreter_result(module, c, shape) == interpreter_result(parse(c.text()), c, shape)
+    ).all()
 
 
 @pytest.mark.slow
 def test_most_generated_convolutions_are_staged():
     """The others have gaps, or windows that threads load many bytes at a time."""
-    counts = [staged(generated(seed)[0], gain=0)[1] for seed in range(60)]
+    counts = [stage(random_convolution(seed)[0], gain=0)[1] for seed in range(60)]
     assert sum(map(bool, counts)) >= 39
 
 
 def test_the_pass_prints_what_parses():
-    module, _ = staged(Convolution(padding=1, stride=2))
+    module, _ = stage(Convolution(padding=1, stride=2))
     assert print_module(parse(print_module(module))) == print_module(module)
 
 
@@ -94,7 +96,7 @@ CASES = [
 SHAPE = (27, 45)
 
 
-def launched(c: Convolution, **options: Any) -> Counts:
+def launch_and_count(c: Convolution, **options: Any) -> Counts:
     """What threads did; that they did it right."""
     x, k, counts = image(SHAPE, c.element), image(c.window, c.element), Counts()
     y = np.full(c.output(SHAPE), np.nan, x.dtype)
@@ -114,7 +116,7 @@ def total(counts: Counts, what: str) -> int:
     ("c", "warps"), [*zip(CASES, cycle([1, 4]), strict=False)], ids=range(len(CASES))
 )
 def test_threads_agree_and_touch_fewer_sectors(c, warps):
-    before, after = (launched(c, num_warps=warps, stage_halo=on) for on in (False, True))
+    before, after = (launch_and_count(c, num_warps=warps, stage_halo=on) for on in (False, True))
     assert total(after, "sectors") < total(before, "sectors")
     assert total(after, "accesses") < total(before, "accesses")
     blocks = c.grid(SHAPE)[0] * c.grid(SHAPE)[1]
@@ -124,7 +126,7 @@ def test_threads_agree_and_touch_fewer_sectors(c, warps):
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("block", [(16, 32), (8, 16), (16, 8)])
 def test_rows_of_windows_conflict_in_no_bank(block):
-    counts = launched(Convolution(block=block), num_warps=1)
+    counts = launch_and_count(Convolution(block=block), num_warps=1)
     reads = [t for op, t in counts.by_op.items() if op.mnemonic == "gpu.local_gather"]
     assert reads and not any(t.conflicts for t in reads)
 

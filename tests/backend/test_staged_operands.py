@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.backend.test_stored_operands import agree, chained, ops, random_operands, simple
+from tests.backend.test_stored_operands import agree, chained_matmuls, ops, random_operands, simple
 from tileir.backend import Options, compile as compile_kernel
 from tileir.builder import BF16, F16, F32, I8, I32, Builder, arg, pointer
 from tileir.machine import dtype_of
@@ -19,7 +19,7 @@ from tileir.machine import dtype_of
 ])  # fmt: skip
 def test_chained_dots(warps: int, rows: int, columns: int, depth: int, iterations: int) -> None:
     """In a loop too, whose iterations wait before they overwrite the buffers."""
-    module = chained(rows, columns, depth, iterations)
+    module = chained_matmuls(rows, columns, depth, iterations)
     shapes = (rows, depth), (columns, depth), (columns, depth), (depth, depth)
     agree(module, [*random_operands(F16, *shapes), np.zeros((rows, depth), np.float32)], warps)
     names = ops(module, warps)
@@ -27,7 +27,7 @@ def test_chained_dots(warps: int, rows: int, columns: int, depth: int, iteration
 
 
 def test_operands_share_a_barrier() -> None:
-    names = ops(chained(64, 64, 64), 2)
+    names = ops(chained_matmuls(64, 64, 64), 2)
     first = names.index("dot")
     assert names[:first].count("gpu.local_store") == 4
     assert names[:first].count("gpu.barrier") == 1

@@ -120,17 +120,17 @@ def fixed_dots(seed: int, form: str) -> Any:
         zero = b.full((64, 64), 0.0, F32)
         total = b.var(zero)
 
-        def loaded(offset: Any = 0) -> Any:
+        def load_operand(offset: Any = 0) -> Any:
             tile = (chance.choice(inputs) + places + offset).load()
             return b.trans(tile, order=(1, 0)) if chance.random() < 0.3 else tile
 
         def multiply(tiles: list[Any]) -> None:
-            left = loaded() if chance.random() < 0.5 else chance.choice(tiles)
+            left = load_operand() if chance.random() < 0.5 else chance.choice(tiles)
             total.set(total.get() + b.dot(left, chance.choice(tiles), zero))
 
         def loop(tiles: list[Any], inside: Any = None) -> None:
             with b.for_(0, n, stages=1) as i:
-                own = [*tiles, loaded(i * 64)]
+                own = [*tiles, load_operand(i * 64)]
                 if inside is None or chance.random() < 0.5:
                     multiply(own)
                 if inside is not None:
@@ -138,7 +138,7 @@ def fixed_dots(seed: int, form: str) -> Any:
                     if chance.random() < 0.5:
                         multiply(own)
 
-        tiles = [loaded() for _ in range(chance.randint(1, 3))]
+        tiles = [load_operand() for _ in range(chance.randint(1, 3))]
         first = b.program_id(axis=0) < chance.randrange(2)
         if form == "around":
             loop(tiles, loop)

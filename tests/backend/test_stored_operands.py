@@ -21,7 +21,7 @@ from tileir.machine import dtype_of
 from tileir.ops.gpu import SharedAlloc
 
 
-def chained(rows: int, columns: int, depth: int, iterations: int = 1) -> Any:
+def chained_matmuls(rows: int, columns: int, depth: int, iterations: int = 1) -> Any:
     """out = (q k^T) v + q h, `iterations` times, where q is read by two of the matmuls."""
     b = Builder()
     kinds = {name: arg(pointer(F16), aligned=16) for name in "qkvh"}
@@ -30,7 +30,7 @@ def chained(rows: int, columns: int, depth: int, iterations: int = 1) -> Any:
         def grid(m: int, n: int) -> Any:
             return b.arange(m)[:, None] * n + b.arange(n)[None, :]
 
-        def repeated() -> None:
+        def build_iteration() -> None:
             queries = (q + grid(rows, depth)).load()
             keys = (k + grid(columns, depth)).load()
             values, states = (v + grid(columns, depth)).load(), (h + grid(depth, depth)).load()
@@ -41,10 +41,10 @@ def chained(rows: int, columns: int, depth: int, iterations: int = 1) -> Any:
             to.store(to.load() + dot)
 
         if iterations == 1:
-            repeated()
+            build_iteration()
         else:
             with b.for_(0, iterations, stages=1):
-                repeated()
+                build_iteration()
     return b.module()
 
 
@@ -88,7 +88,7 @@ def agree(module: Any, arguments: list[Any], warps: int) -> None:
     (4, 64, 32, 64, 1), (8, 64, 64, 32, 1), (8, 128, 32, 64, 1), (4, 64, 32, 32, 3),
 ])  # fmt: skip
 def test_chained_dots(warps: int, rows: int, columns: int, depth: int, iterations: int) -> None:
-    module = chained(rows, columns, depth, iterations)
+    module = chained_matmuls(rows, columns, depth, iterations)
     shapes = (rows, depth), (columns, depth), (columns, depth), (depth, depth)
     agree(module, [*random_operands(F16, *shapes), np.zeros((rows, depth), np.float32)], warps)
     names = ops(module, warps)
@@ -294,7 +294,7 @@ def test_warps_that_are_no_whole_warpgroups_compute_nothing(warps: int) -> None:
 
 
 def test_the_instruction_is_wgmma() -> None:
-    module = chained(64, 64, 64)
+    module = chained_matmuls(64, 64, 64)
     assert (
         "wgmma.mma_async"
         in compile_kernel(module, "sm_90a", Options(num_warps=4, warp_specialize=False)).ptx

@@ -135,7 +135,7 @@ def test_loops_are_counted(keep):
         assert step.statistics["loops"] == print_module(result.module).count("cond_br ")
 
 
-def streamed(columns):
+def streaming_softmax(columns):
     """A softmax of a row that is not needed again."""
     b = Builder()
     with b.kernel("k", **buffers("x", "y")) as (x, y):
@@ -149,7 +149,7 @@ def streamed(columns):
 @pytest.mark.parametrize("keep", [0, 1, 2, 5])
 def test_what_is_read_for_the_last_time_is_evicted_first(keep):
     """Chunks that are kept are read once; of others, the last loop's."""
-    text = print_module(run(streamed(160), SMALL.format(keep=keep)).module)
+    text = print_module(run(streaming_softmax(160), SMALL.format(keep=keep)).module)
     assert text.count("eviction = first") == keep + (keep < 5)
 
 
@@ -183,18 +183,20 @@ def test_stores_that_may_alias_keep_their_order():
 @pytest.mark.parametrize(("warps", "chunk"), [(1, 512), (4, 2048), (8, 4096), (16, 8192)])
 def test_chunks_are_an_eighth_of_the_registers(warps, chunk):
     """Of the 128 that a thread of 16 warps has: 16 words."""
-    text = print_module(run(streamed(1 << 17), f"strip-mine{{warps={warps},keep=0}}").module)
+    text = print_module(
+        run(streaming_softmax(1 << 17), f"strip-mine{{warps={warps},keep=0}}").module
+    )
     assert f"f32<{chunk}>" in text
 
 
 def test_tiles_that_registers_hold_stay_whole():
     """Up to half of the registers: 64 words a thread, of 4 warps and of 16."""
-    small, large = streamed(8192), streamed(8193)
+    small, large = streaming_softmax(8192), streaming_softmax(8193)
     assert run(small, "strip-mine{warps=4}").module is small
     assert "cond_br" in print_module(run(large, "strip-mine{warps=4}").module)
-    text = print_module(run(streamed(1 << 17), "strip-mine").module)
+    text = print_module(run(streaming_softmax(1 << 17), "strip-mine").module)
     assert "num_warps = 16" in text and "f32<8192>" in text
-    assert run(streamed(1 << 15), "strip-mine").records[0].changed is False
+    assert run(streaming_softmax(1 << 15), "strip-mine").records[0].changed is False
 
 
 @pytest.mark.parametrize("index", [I32, I64], ids=str)

@@ -9,7 +9,7 @@ from tileir.passmanager import run
 from tileir.textual import print_module
 
 from .test_strip_mine import SMALL, equal
-from .test_strip_mine_staging import allotted, numbers
+from .test_strip_mine_staging import numbers, private_tiles
 
 NAMED = {"fadd": F32, "fmaxnum": F32, "fminimum": F32, "add": I32, "mul": I32, "smax": I32,
          "umin": I32, "xor": I32, "or": I32, "and": I32}  # fmt: skip
@@ -32,7 +32,7 @@ def test_a_scan_is_carried_from_chunk_to_chunk(combiner, count, promised):
     kind = np.float32 if element is F32 else np.int32
     new = equal(b.module(), 1, [numbers(count, kind), np.zeros(count, kind)])
     assert "cond_br" in print_module(new) or count < 64
-    assert bool(allotted(new)) != promised
+    assert bool(private_tiles(new)) != promised
 
 
 @pytest.mark.sampled(7)

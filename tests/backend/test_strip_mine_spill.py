@@ -10,7 +10,7 @@ from tileir.textual import parse, print_module
 
 from .test_strip_mine import SMALL, equal
 from .test_strip_mine_once import with_warps
-from .test_strip_mine_staging import allotted, numbers
+from .test_strip_mine_staging import numbers, private_tiles
 
 
 def kernel(b, *names, promised=True, **more):
@@ -45,13 +45,13 @@ def test_what_a_loop_carries(shape, promised, iterations, keep):
         summing(shape, promised), 1, [numbers(5 * count), numbers(count), iterations], keep=keep
     )
     text = print_module(new)
-    assert f"f32<{', '.join(map(str, shape))}>" not in text and allotted(new)
+    assert f"f32<{', '.join(map(str, shape))}>" not in text and private_tiles(new)
 
 
 def test_chunks_in_memory_are_an_element_a_thread():
     for count, chunks in ((64, "private<f32<32>, 2>"), (100, "private<f32<25>, 4>")):
         new = equal(summing((count,)), 1, [numbers(3 * count), numbers(count), 2])
-        assert allotted(new) == [chunks]
+        assert private_tiles(new) == [chunks]
 
 
 def test_values_that_change_places():
@@ -135,7 +135,7 @@ def test_what_can_be_rematerialized_is():
         with b.for_(0, n) as i:
             (y + place + i + n).store((x + place + n).load())
     new = equal(b.module(), 1, [numbers(200), numbers(200), 3])
-    assert allotted(new) == []
+    assert private_tiles(new) == []
 
 
 def test_what_cannot_be_cut_goes_through_no_memory():
@@ -148,7 +148,7 @@ def test_what_cannot_be_cut_goes_through_no_memory():
             value.set(b.scan(value.get(), axis=0, combiner=lambda a, c: a + c))
         (y + place).store(value.get())
     result = run(b.module(), SMALL.format(keep=0))
-    assert allotted(result.module) == []
+    assert private_tiles(result.module) == []
     assert {d.code for d in result.remarks} == {"TIR0752"}
 
 

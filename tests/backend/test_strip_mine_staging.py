@@ -10,7 +10,7 @@ from tileir.textual import parse, print_module
 from .test_strip_mine import SMALL, equal
 
 
-def allotted(module):
+def private_tiles(module):
     """Tiles that are kept, by the text of their buffers' types."""
     return [
         str(op.result.type)
@@ -34,7 +34,7 @@ def test_what_is_stored_is_what_was_there_before(count, shift):
         place = x + 40 + b.arange(count)
         (place + shift).store(place.load() * 2.0)
     new = equal(b.module(), 1, [numbers(count + 80)])
-    assert [new.stage for _ in allotted(new)] == ["strip_mined"] * len(allotted(new))
+    assert [new.stage for _ in private_tiles(new)] == ["strip_mined"] * len(private_tiles(new))
 
 
 @pytest.mark.parametrize("count", [64, 97])
@@ -45,7 +45,7 @@ def test_a_store_to_where_a_load_reads_keeps_nothing(count):
         place = x + (b.arange(count) + 3)
         place.store(place.load() * 2.0)
     new = equal(b.module(), 1, [numbers(count + 3)], loops=1)
-    assert not allotted(new)
+    assert not private_tiles(new)
 
 
 def softmax(rows, columns, *, shift=None, masked=False):
@@ -83,19 +83,19 @@ def test_the_row_is_loaded_once_and_reduced_as_it_is():
     new = run(softmax(1, 320), SMALL.format(keep=0)).module
     text = print_module(new)
     assert text.count(" = load ") == 1 and text.count("cond_br ") == 3
-    assert allotted(new) == ["private<f32<1, 32>, 10>"]
+    assert private_tiles(new) == ["private<f32<1, 32>, 10>"]
 
 
 def test_a_chunk_that_is_smaller_stays_in_registers():
     new = run(softmax(1, 70), SMALL.format(keep=0)).module
-    assert allotted(new) == ["private<f32<1, 32>, 2>"]
+    assert private_tiles(new) == ["private<f32<1, 32>, 2>"]
     assert print_module(new).count("private_load f32<1, 6>") == 0
 
 
 def test_what_is_kept_in_registers_is_not_written():
     new = run(softmax(1, 320), SMALL.format(keep=4)).module
-    assert allotted(new) == ["private<f32<1, 32>, 6>"]
-    assert allotted(run(softmax(1, 320), SMALL.format(keep=10)).module) == []
+    assert private_tiles(new) == ["private<f32<1, 32>, 6>"]
+    assert private_tiles(run(softmax(1, 320), SMALL.format(keep=10)).module) == []
 
 
 def test_small_elements_are_kept_packed():
@@ -105,8 +105,8 @@ def test_small_elements_are_kept_packed():
         place = b.arange(256)
         (y + place).store((x + place).load().to(I32))
     values = [numbers(256, np.int8), np.zeros(256, np.int32)]
-    assert allotted(equal(b.module(), 1, values, keep=1)) == ["private<i8<32>, 4>"]
-    assert allotted(equal(b.module(), 1, values, keep=2)) == []
+    assert private_tiles(equal(b.module(), 1, values, keep=1)) == ["private<i8<32>, 4>"]
+    assert private_tiles(equal(b.module(), 1, values, keep=2)) == []
 
 
 def test_a_reduction_is_kept_where_its_operand_would_be_larger():
@@ -115,7 +115,7 @@ def test_a_reduction_is_kept_where_its_operand_would_be_larger():
         place = b.arange(96)
         (y + place).store((x + place).load() + (w + place).load())
     new = equal(b.module(), 1, [numbers(96), numbers(96, seed=1), numbers(96)], loops=2)
-    assert allotted(new) == ["private<f32<32>, 3>"]
+    assert private_tiles(new) == ["private<f32<32>, 3>"]
 
 
 def test_one_load_is_kept_for_several_stores():
@@ -127,7 +127,7 @@ def test_one_load_is_kept_for_several_stores():
         (y + 96 + place).store(value * 2.0)
         (x + 1 + place).store(value * 3.0)
     new = equal(b.module(), 1, [numbers(97), numbers(192)])
-    assert allotted(new) == ["private<f32<32>, 3>"]
+    assert private_tiles(new) == ["private<f32<32>, 3>"]
 
 
 def test_loads_and_stores_of_one_array_keep_their_order():
@@ -154,7 +154,7 @@ def test_addresses_and_masks_that_are_loaded_are_kept():
         (at + place).store(where + 1)
     order = np.random.default_rng(3).permutation(96).astype(np.int32)
     new = equal(b.module(), 1, [order, numbers(96), numbers(96, bool)])
-    assert allotted(new)
+    assert private_tiles(new)
 
 
 @pytest.mark.parametrize("element", [F16, F64, I8, I1, I32], ids=str)
@@ -165,7 +165,7 @@ def test_elements_of_any_size(element):
         (y + place).store((x + (199 - place)).load())
     kind = {F16: np.float16, F64: np.float64, I8: np.int8, I1: np.bool_, I32: np.int32}[element]
     new = equal(b.module(), 1, [numbers(200, kind), numbers(200, kind)])
-    assert all(f"private<{element}<" in t for t in allotted(new))
+    assert all(f"private<{element}<" in t for t in private_tiles(new))
 
 
 def test_pointers_are_kept():
@@ -202,7 +202,7 @@ def test_nothing_changes_where_promises_order_everything():
         place = b.arange(96)
         value = (x + place).load()
         (y + place).store(value / value.sum(axis=0))
-    assert allotted(run(b.module(), SMALL.format(keep=0)).module) == []
+    assert private_tiles(run(b.module(), SMALL.format(keep=0)).module) == []
 
 
 def test_the_cut_program_reads_and_prints_the_same():

@@ -8,7 +8,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from tests.backend.test_function_accuracy import DIGITS, HALF_PI, computed
+from tests.backend.test_function_accuracy import DIGITS, HALF_PI, evaluate
 from tileir.backend.codegen.rules.math import _DOUBLE
 from tileir.types import F64
 
@@ -43,7 +43,7 @@ def test_as_near_as_measured(name: str) -> None:
         r.uniform(-0.8, 0.8, 300), r.uniform(-20, 20, 300), r.uniform(-1e5, 1e5, 100),
         np.exp(r.uniform(-40, 0, 100)), np.arange(1, 60) * np.pi / 4, np.ldexp(1.1, [60, 300, 900]),
     ])  # fmt: skip
-    result = computed(_DOUBLE[name], F64, x).handle.array
+    result = evaluate(_DOUBLE[name], F64, x).handle.array
     with localcontext() as context:
         context.prec = DIGITS
         off = []
@@ -57,7 +57,7 @@ def test_as_near_as_measured(name: str) -> None:
 @pytest.mark.parametrize("name", sorted(WORST))
 def test_values_at_ends(name: str) -> None:
     x = np.array([0.0, -0.0, np.inf, -np.inf, np.nan, 5e-324, -5e-324])
-    result = computed(_DOUBLE[name], F64, x).handle.array
+    result = evaluate(_DOUBLE[name], F64, x).handle.array
     zero = np.ones(2) if name == "cos" else np.array([0.0, -0.0])
     assert (result[:2] == zero).all() and (np.signbit(result[:2]) == np.signbit(zero)).all()
     assert np.isnan(result[2:5]).all()

@@ -52,7 +52,7 @@ def random(*shape: int, dtype: Any = F32) -> np.ndarray:
     return np.random.default_rng(sum(shape)).standard_normal(shape).astype(dtype)
 
 
-def copied(n: int) -> tuple[Arrays, Callable[..., Any]]:
+def copy_case(n: int) -> tuple[Arrays, Callable[..., Any]]:
     return (random(n), np.full(n, np.nan, F32)), lambda x: x
 
 
@@ -60,11 +60,11 @@ def copied_rows(n: int) -> tuple[Arrays, Callable[..., Any]]:
     return (random(n, 32), np.full((n, 32), np.nan, F32)), lambda x: x
 
 
-def summed(n: int) -> tuple[Arrays, Callable[..., Any]]:
+def reduction_case(n: int) -> tuple[Arrays, Callable[..., Any]]:
     return (random(n), np.zeros(1, F32)), lambda x: x.sum(keepdims=True)
 
 
-def transposed(n: int) -> tuple[Arrays, Callable[..., Any]]:
+def transpose_case(n: int) -> tuple[Arrays, Callable[..., Any]]:
     return (random(n, n), np.full((n, n), np.nan, F32)), lambda x: x.T
 
 
@@ -88,49 +88,49 @@ def one(n: int) -> int:
 ODD = (1, 127, 128, 1001)
 PLAIN = {"load": 1, "store": 1, "predicates": 2, "barriers": 0}
 CASES = [
-    Case("kernel_230423_01", copied, tiles, 1000, ODD, True,
+    Case("kernel_230423_01", copy_case, tiles, 1000, ODD, True,
          {**PLAIN, "accesses": 64}, {**PLAIN, "accesses": 64}),
     # num_warps = 2 took no effect there, so it is the figures of 01; pairs here, and one by one
     # in the last tile alone.
-    Case("kernel_230423_02", copied, tiles, 1000, ODD, True,
+    Case("kernel_230423_02", copy_case, tiles, 1000, ODD, True,
          {"barriers": 0, "accesses": 64}, {"barriers": 0, "accesses": 36}),
     # Four elements each, one by one; here 16 bytes at a time in all tiles but the last.
-    Case("kernel_230423_03a", copied, tiles, 1000, ODD, True,
+    Case("kernel_230423_03a", copy_case, tiles, 1000, ODD, True,
          {"load4": 0, "store4": 0, "predicates": 8, "barriers": 0, "accesses": 64},
          {"load4": 1, "store4": 1, "predicates": 8, "barriers": 0, "accesses": 22}),
     # Four threads per element loaded and stored it there; here one of them does.
-    Case("kernel_230423_03b", copied, tiles, 1000, ODD, True,
+    Case("kernel_230423_03b", copy_case, tiles, 1000, ODD, True,
          {**PLAIN, "accesses": 256}, {**PLAIN, "accesses": 64}),
-    Case("kernel_230423_04", copied, tiles, 1000, (), False,
+    Case("kernel_230423_04", copy_case, tiles, 1000, (), False,
          {**PLAIN, "load4": 1, "store4": 1, "accesses": 16},
          {**PLAIN, "load4": 1, "store4": 1, "accesses": 16}),
-    Case("kernel_230423_05", copied, one, 1000, ODD, True,
+    Case("kernel_230423_05", copy_case, one, 1000, ODD, True,
          {"load4": 0, "store4": 0, "predicates": 8, "barriers": 0, "accesses": 64},
          {"load4": 1, "store4": 1, "predicates": 8, "barriers": 0, "accesses": 22}),
-    Case("kernel_230423_06", copied, one, 1008, (16, 128, 1024), True,
+    Case("kernel_230423_06", copy_case, one, 1008, (16, 128, 1024), True,
          {**PLAIN, "load4": 1, "store4": 1, "accesses": 16},
          {**PLAIN, "load4": 1, "store4": 1, "accesses": 16}),
-    Case("kernel_230423_07", copied, one, 1000, ODD, True,
+    Case("kernel_230423_07", copy_case, one, 1000, ODD, True,
          {"load4": 1, "store4": 1, "barriers": 0, "accesses": 22},
          {"load4": 2, "store4": 2, "barriers": 0, "accesses": 22}),
-    Case("kernel_230424_01", copied, one, 1000, (), False,
+    Case("kernel_230424_01", copy_case, one, 1000, (), False,
          {**PLAIN, "accesses": 256}, {**PLAIN, "accesses": 64}),
     Case("kernel_230424_02", copied_rows, one, 1000, (), False,
          {"barriers": 0, "accesses": 500},
          {"load4": 2, "store4": 2, "predicates": 4, "barriers": 0, "accesses": 500}),
     # Every warp reduces all elements, 16 bytes per thread, so that warps need not synchronize.
-    Case("kernel_230424_03", summed, one, 128, (), False,
+    Case("kernel_230424_03", reduction_case, one, 128, (), False,
          {"load": 1, "store": 1, "shuffles": 7, "barriers": 2, "bytes": 512,
           "shared.loads": 2, "shared.stores": 2},
          {"load": 1, "load4": 1, "store": 1, "shuffles": 5, "barriers": 0, "bytes": 0,
           "shared.loads": 0, "shared.stores": 0}),
-    Case("kernel_230424_04", summed, lambda n: -(-n // 32), 128, (), False,
+    Case("kernel_230424_04", reduction_case, lambda n: -(-n // 32), 128, (), False,
          {"load": 1, "shuffles": 5, "barriers": 2, "bytes": 128, "atomics": 1,
           "shared.loads": 2, "shared.stores": 2},
          {"load": 1, "shuffles": 5, "barriers": 0, "bytes": 0, "atomics": 1,
           "shared.loads": 0, "shared.stores": 0}),
     # Through 17 x 17 words of shared memory there; through 16 x 16 of the warp's own here.
-    Case("kernel_230424_05", transposed, one, 16, (), False,
+    Case("kernel_230424_05", transpose_case, one, 16, (), False,
          {"load": 2, "load4": 2, "store": 2, "store4": 2, "barriers": 1, "bytes": 17 * 17 * 4,
           "shared.loads": 8, "shared.stores": 8},
          {"load": 2, "load4": 2, "store": 2, "store4": 2, "barriers": 0, "bytes": 16 * 16 * 4,
@@ -152,7 +152,7 @@ def read(name: str) -> tileir.Module:
     return parse(path.read_text(), path.name)
 
 
-def written(ptx: str, pattern: str) -> int:
+def occurrences(ptx: str, pattern: str) -> int:
     return len(re.findall(pattern, ptx))
 
 
@@ -165,10 +165,10 @@ PATTERNS = {
 }  # fmt: skip
 
 
-def counted(case: Case, target: str) -> dict[str, int]:
+def instruction_counts(case: Case, target: str) -> dict[str, int]:
     """What OURS asks for."""
     compiled = compile_kernel(read(case.name), target)
-    counts = {key: written(compiled.ptx, pattern) for key, pattern in PATTERNS.items()}
+    counts = {key: occurrences(compiled.ptx, pattern) for key, pattern in PATTERNS.items()}
     counts["bytes"] = compiled.plan.shared
     if "accesses" in case.ours:
         arrays, _ = case.make(case.size)
@@ -178,11 +178,11 @@ def counted(case: Case, target: str) -> dict[str, int]:
 
 def accesses(case: Case, arrays: Arrays, target: str) -> int:
     counts = Counts()
-    launched(case, arrays, case.size, counts=counts, target=target)
+    launch(case, arrays, case.size, counts=counts, target=target)
     return sum(tally.accesses for tally in counts.by_op.values())
 
 
-def launched(case: Case, arrays: Arrays, size: int, **options: Any) -> None:
+def launch(case: Case, arrays: Arrays, size: int, **options: Any) -> None:
     module, grid = read(case.name), (case.grid(size),)
     arguments = [*arrays, size] if case.bounded else list(arrays)
     if options.pop("interpreted", False):
@@ -203,7 +203,7 @@ def test_every_kernel_of_the_folder_is_here_and_canonical():
 @ALL
 @pytest.mark.parametrize("target", ["sm_80", "sm_90"])
 def test_counts(case, target):
-    result = counted(case, target)
+    result = instruction_counts(case, target)
     assert {key: result[key] for key in case.ours} == case.ours
 
 
@@ -220,9 +220,9 @@ def test_no_figure_is_worse_than_what_was_observed(case):
 def test_results(case, interpreted):
     for size in (case.size, *case.odd):
         arrays, meaning = case.make(size)
-        launched(case, arrays, size, interpreted=interpreted)
+        launch(case, arrays, size, interpreted=interpreted)
         expected = meaning(*arrays[:-1]).astype(arrays[-1].dtype)
-        exact = case.make in (copied, copied_rows, transposed)
+        exact = case.make in (copy_case, copied_rows, transpose_case)
         tolerance = 0 if exact else 1e-2 if expected.dtype == F16 else 1e-5
         np.testing.assert_allclose(arrays[-1], expected, rtol=tolerance, atol=tolerance)
 
@@ -233,10 +233,13 @@ def test_approximations_are_used_where_the_ops_allow_them():
     of ex2.approx is reduced, and the quotient is rounded."""
     text = (FOLDER / "kernel_230424_06.tir").read_text()
     ptx = compile_kernel(parse(text)).ptx
-    assert written(ptx, r"\bfma\.") == 4 and written(ptx, r"\brcp\.rn") == 1
+    assert occurrences(ptx, r"\bfma\.") == 4 and occurrences(ptx, r"\brcp\.rn") == 1
     for op in ("exp f32<32> %minus", "fdiv f32<32> 1.0, %below"):
         assert op in text
         text = text.replace(op, f"{op} {{fast = approx}}")
     ptx = compile_kernel(parse(text)).ptx
-    assert written(ptx, r"\bex2\.approx") == 1 and written(ptx, r"\b(?:rcp\.approx|div\.full)") == 1
-    assert written(ptx, r"\bfma\.") == 0
+    assert (
+        occurrences(ptx, r"\bex2\.approx") == 1
+        and occurrences(ptx, r"\b(?:rcp\.approx|div\.full)") == 1
+    )
+    assert occurrences(ptx, r"\bfma\.") == 0

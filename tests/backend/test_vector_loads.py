@@ -112,7 +112,7 @@ def test_a_vector_that_no_copy_takes_stays() -> None:
     assert loads_in_loop(odd) == [(SIZE,)]
 
 
-def _predicated(line: str) -> str:
+def _predicate_loads(line: str) -> str:
     return re.sub(r"(%\w+ = load)", r"@%always \1", line)
 
 
@@ -121,7 +121,8 @@ def _padded_with_ones(line: str) -> str:
 
 
 @pytest.mark.parametrize(
-    ("vector", "change"), [(True, _predicated), (False, _predicated), (True, _padded_with_ones)]
+    ("vector", "change"),
+    [(True, _predicate_loads), (False, _predicate_loads), (True, _padded_with_ones)],
 )
 def test_loads_that_a_copy_is_not_stay(vector: bool, change: Any) -> None:
     kind = f"load f32<{SIZE}>" if vector else "load f32 "

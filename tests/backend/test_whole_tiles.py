@@ -43,7 +43,7 @@ def quotients(kind, reused):
     return b.module()
 
 
-def centred(*kinds, reused):
+def centring_kernel(*kinds, reused):
     """The sum of tiles of `kinds`, less its largest element; if not `reused`, that alone."""
     b = Builder()
     inputs = {f"x{n}": arg(pointer(kind), aligned=16) for n, kind in enumerate(kinds)}
@@ -56,8 +56,9 @@ def centred(*kinds, reused):
 
 
 @for_each(("module", "whole"), [
-        (centred(BF16, BF16, reused=True), True), (centred(BF16, BF16, reused=False), False),
-        (centred(F32, F32, reused=True), False),
+        (centring_kernel(BF16, BF16, reused=True), True),
+        (centring_kernel(BF16, BF16, reused=False), False),
+        (centring_kernel(F32, F32, reused=True), False),
         (elementwise(F8E4M3), True), (elementwise(BF16), True), (elementwise(F8E4M3, I8), True),
         (elementwise(F32), False), (elementwise(BF16, BF16), False),
         (elementwise(I8, count=2 * COUNT), False),
@@ -70,7 +71,7 @@ def test_narrow_loads_stay_in_registers_and_casts_of_them_do_not(module, whole):
     assert fits_whole(function, THREADS) == whole
 
 
-def reduced(*kinds, count=COUNT, squares=False):
+def reduction_kernel(*kinds, count=COUNT, squares=False):
     """The sum over rows of tiles of `kinds` multiplied elementwise; with `squares`, also that
     of their squares."""
     b = Builder()
@@ -87,10 +88,11 @@ def reduced(*kinds, count=COUNT, squares=False):
 
 
 @for_each(("module", "whole"), [
-        (reduced(BF16, BF16), True), (reduced(F32), True), (reduced(F32, F32), True),
-        (reduced(F32, F32, BF16), False), (reduced(I8, count=2 * COUNT), True),
-        (reduced(I8, count=4 * COUNT), False),
-        (reduced(F32, squares=True), True),
+        (reduction_kernel(BF16, BF16), True), (reduction_kernel(F32), True),
+        (reduction_kernel(F32, F32), True),
+        (reduction_kernel(F32, F32, BF16), False), (reduction_kernel(I8, count=2 * COUNT), True),
+        (reduction_kernel(I8, count=4 * COUNT), False),
+        (reduction_kernel(F32, squares=True), True),
     ])  # fmt: skip
 def test_loads_that_are_only_reduced_may_take_more_registers_than_a_thread_has(module, whole):
     """256 for a thread: each is added to a sum when it arrives. A single tile may take 128, also
@@ -101,7 +103,7 @@ def test_loads_that_are_only_reduced_may_take_more_registers_than_a_thread_has(m
 
 def test_whole_rows_are_loaded_where_they_are_only_reduced():
     """A loop over chunks of the columns would load 16 registers of each tile at a time."""
-    module = reduced(BF16, BF16)
+    module = reduction_kernel(BF16, BF16)
     ptx = compile_kernel(module, "sm_90a", options={"num_warps": 4}).ptx
     assert "bra" not in ptx
     assert len(re.findall(r"ld\.global\.v4", ptx)) == 2 * COUNT // THREADS // 8
@@ -118,7 +120,7 @@ def test_blocks_of_many_threads_have_no_more_registers():
     assert fits_whole(function, THREADS) is fits_whole(function, 4 * THREADS) is False
 
 
-def decayed(count=COUNT, reduced=False):
+def decaying_state(count=COUNT, reduced=False):
     """A loop that stores what it carries where it loads what it adds to that."""
     b = Builder()
     with b.kernel("k", x=arg(pointer(F32), aligned=16), n=I32) as (x, n):
@@ -134,7 +136,8 @@ def decayed(count=COUNT, reduced=False):
 
 
 @for_each(("module", "whole"), [
-        (decayed(), True), (decayed(reduced=True), False), (decayed(count=2 * COUNT), False),
+        (decaying_state(), True), (decaying_state(reduced=True), False),
+        (decaying_state(count=2 * COUNT), False),
     ])  # fmt: skip
 def test_elements_that_would_pass_through_private_memory_stay_in_registers(module, whole):
     """Up to 128 registers of a thread, unless a reduction needs them all."""
@@ -144,7 +147,7 @@ def test_elements_that_would_pass_through_private_memory_stay_in_registers(modul
 
 def test_no_private_memory_where_a_loop_stores_to_what_it_loads():
     """The elements are loaded 16 bytes at a time, not one by one in chunks."""
-    module, rows = decayed(), 3
+    module, rows = decaying_state(), 3
     ptx = compile_kernel(module, "sm_90a", options={"num_warps": 4}).ptx
     assert ".local" not in ptx
     assert len(re.findall(r"ld\.global\.v4", ptx)) == 2 * COUNT // THREADS // 4

@@ -85,7 +85,7 @@ def kernel(kind: str, rounding: str, end: str = "store", wrapped: str = WRAPPED)
     return parse(text.replace("sext i32<16> %i", "add i32<16> %i, 0"))
 
 
-def stored(module: Any, start: int, extent: int, first: int = 32) -> np.ndarray | None:
+def stored_result(module: Any, start: int, extent: int, first: int = 32) -> np.ndarray | None:
     """The results; None where the kernel ends with an error. The array begins at row `first` of
     64."""
     buffer = np.arange(16 * 64, dtype=np.float16) % 7
@@ -112,7 +112,10 @@ def test_results_are_those_of_the_indices(
     last = 2**31 - 1 if kind == "i32" else 2**62  # the sum with the extent has 64 bits
     for extent in (1, 5, 16, 24):
         for start in (0, 1, 4, 15, 23, 24, 40, last - 16, last - 15, last - 14, last):
-            expected, actual = stored(module, start, extent), stored(changed, start, extent)
+            expected, actual = (
+                stored_result(module, start, extent),
+                stored_result(changed, start, extent),
+            )
             if start + ROWS - 1 <= last:
                 assert expected is not None and actual is not None
                 np.testing.assert_array_equal(actual, expected)
@@ -127,8 +130,8 @@ def check_results(module: Any) -> None:
     changed = attrs.evolve(module, functions={"k": function})
     for extent in (1, 5, 16, 24):
         for start in (0, 1, 4, 15, 23, 24, 40):
-            result = stored(changed, start, extent)
-            np.testing.assert_array_equal(result, stored(module, start, extent))
+            result = stored_result(changed, start, extent)
+            np.testing.assert_array_equal(result, stored_result(module, start, extent))
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -142,7 +145,7 @@ def test_a_kernel_ends_where_an_index_is_as_far_below_0_as_the_extent(kind: str)
     changed = attrs.evolve(module, functions={"k": function})
     for extent in (1, 5, 16, 24):
         for start in (-40, -extent - 1, -extent, 1 - extent, -1, 0):
-            expected, actual = (stored(m, start, extent, 0) for m in (module, changed))
+            expected, actual = (stored_result(m, start, extent, 0) for m in (module, changed))
             assert expected is not None
             assert (actual is None) == (start <= -extent), (extent, start)
             if actual is not None:
@@ -190,14 +193,14 @@ UNPACKED = """%lo, %hi = split (f16<16, 8>, f16<16, 8>) %pairs
   %d = dot f32<16, 16> %y, f16<16, 16> 1.0, 0.0"""
 
 
-def unpacked(shape: str, end: str = UNPACKED) -> Any:
+def unpacking_kernel(shape: str, end: str = UNPACKED) -> Any:
     """Each row is taken apart into tiles of every second element, which are then joined again."""
     text = str(kernel("i32", "zero"))
     return parse(text.replace(DOT, f"%pairs = reshape f16<{shape}> %x\n  {end}"))
 
 
 def test_what_is_joined_from_parts_of_a_row_belongs_to_the_row() -> None:
-    check_results(unpacked("16, 8, 2"))
+    check_results(unpacking_kernel("16, 8, 2"))
 
 
 @pytest.mark.parametrize(
@@ -209,7 +212,7 @@ def test_what_is_joined_from_parts_of_a_row_belongs_to_the_row() -> None:
     ids=["two rows in one", "rows divided"],
 )
 def test_rows_that_are_mixed_keep_the_remainder(shape: str, end: str) -> None:
-    function = unpacked(shape, end).kernel()
+    function = unpacking_kernel(shape, end).kernel()
     assert mask_wrapped_loads(function) is function
 
 
@@ -223,7 +226,7 @@ def test_remainders_rounded_down_stay(kind: str) -> None:
         assert mask_wrapped_loads(function) is not function
 
 
-def scaled(width: int, other: str = "") -> Any:
+def scaled_index_kernel(width: int, other: str = "") -> Any:
     """With 16 * s as the first index, rows before the first one of the array, and a vector added
     whose elements are at quotients of the wrapped indices by `width`."""
     text = str(kernel("i32", "zero", "added"))
@@ -252,7 +255,7 @@ LOADED = """%pw = getelementptr f16*<16> %va, %i
 @pytest.mark.parametrize(("width", "loads"), [(16, 2), (32, 2), (8, 0)])
 def test_a_block_has_one_scale(width: int, loads: int, other: str) -> None:
     """The quotients of a block are equal, but for the first one of a block of negative indices."""
-    module = scaled(width, other)
+    module = scaled_index_kernel(width, other)
     function = mask_wrapped_loads(module.kernel())
     assert function is not module.kernel()
     changed = load_scalars(function, function.blocks)
@@ -261,7 +264,9 @@ def test_a_block_has_one_scale(width: int, loads: int, other: str) -> None:
     for extent in (17, 24, 32):
         for block in (-2, -1, 0, 1, 2, 3):
             if 16 * block > -extent:
-                expected = stored(module, block, extent, 0)
-                actual = stored(attrs.evolve(module, functions={"k": changed}), block, extent, 0)
+                expected = stored_result(module, block, extent, 0)
+                actual = stored_result(
+                    attrs.evolve(module, functions={"k": changed}), block, extent, 0
+                )
                 assert expected is not None and actual is not None
                 np.testing.assert_array_equal(actual, expected)

@@ -43,7 +43,7 @@ SHAPES: list[tuple[tuple[int, ...], tuple[int, ...]]] = [
 ]
 
 
-def built(make: Callable[..., Any], *types: Any) -> tuple[Any, list[Op]]:
+def build_ops(make: Callable[..., Any], *types: Any) -> tuple[Any, list[Op]]:
     """The Expr `make` returns on values of `types`, and the ops it took."""
     b = Builder()
     with b.function("f", None, **{f"x{i}": t for i, t in enumerate(types)}) as values:
@@ -53,7 +53,7 @@ def built(make: Callable[..., Any], *types: Any) -> tuple[Any, list[Op]]:
 
 @for_each(("left", "right"), [*SHAPES, *((b, a) for a, b in SHAPES)])
 def test_shapes_broadcast_as_numpys_do(left: tuple[int, ...], right: tuple[int, ...]) -> None:
-    module, ops = built(operator.add, tile(I32, left), tile(I32, right))
+    module, ops = build_ops(operator.add, tile(I32, left), tile(I32, right))
     assert module.shape == np.broadcast_shapes(left, right)
     assert ops[-1].mnemonic == "add"
     assert {op.mnemonic for op in ops[:-1]} <= {"splat", "reshape", "broadcast"}
@@ -69,7 +69,7 @@ def test_other_shapes_are_refused(left: tuple[int, ...], right: tuple[int, ...])
     with pytest.raises(ValueError, match="broadcast"):
         np.broadcast_shapes(left, right)
     with pytest.raises(BuildError) as caught:
-        built(operator.add, tile(I32, left), tile(I32, right))
+        build_ops(operator.add, tile(I32, left), tile(I32, right))
     assert caught.value.code == "TIR0807"
     for shape in (left, right):
         assert f"<{', '.join(map(str, shape))}>" in str(caught.value)
@@ -77,13 +77,13 @@ def test_other_shapes_are_refused(left: tuple[int, ...], right: tuple[int, ...])
 
 def test_the_papers_listing_4() -> None:
     a, column, whole = tile(I32, (16,)), tile(I32, (16, 1)), tile(I32, (32, 16))
-    module, ops = built(lambda a, b: a[None, :] + b, a, whole)
+    module, ops = build_ops(lambda a, b: a[None, :] + b, a, whole)
     assert [op.mnemonic for op in ops] == ["reshape", "broadcast", "add"]
     assert module.shape == (32, 16)
-    implicit, same = built(operator.add, a, whole)
+    implicit, same = build_ops(operator.add, a, whole)
     assert [op.mnemonic for op in same] == ["reshape", "broadcast", "add"]
     assert implicit.type is module.type
-    both, ops = built(operator.add, a, column)
+    both, ops = build_ops(operator.add, a, column)
     assert [op.mnemonic for op in ops] == ["reshape", "broadcast", "broadcast", "add"]
     assert both.shape == (16, 16)
 
@@ -105,7 +105,7 @@ ELEMENTS: list[tuple[Scalar, Scalar, Scalar]] = [
 @for_each(("left", "right", "result"), ELEMENTS)
 def test_common_element_types(left: Scalar, right: Scalar, result: Scalar) -> None:
     for types in ((left, right), (right, left)):
-        module, _ = built(operator.add, *types)
+        module, _ = build_ops(operator.add, *types)
         assert module.type is result
 
 
@@ -126,7 +126,7 @@ NUMBERS: list[tuple[Any, Any, Any]] = [
 @for_each(("type_", "number", "result"), NUMBERS)
 def test_numbers_take_the_type_of_the_value(type_: Any, number: Any, result: Any) -> None:
     for make in (lambda x: x + number, lambda x: number + x):
-        module, _ = built(make, type_)
+        module, _ = build_ops(make, type_)
         assert module.type is result
 
 
@@ -155,9 +155,9 @@ OPERATORS: list[tuple[Callable[..., Any], str, str | None]] = [
 
 @for_each(("make", "integer", "floating"), OPERATORS)
 def test_operators_are_ops(make: Callable[..., Any], integer: str, floating: str | None) -> None:
-    assert [op.mnemonic for op in built(make, INT, INT)[1]] == [integer]
+    assert [op.mnemonic for op in build_ops(make, INT, INT)[1]] == [integer]
     if floating is not None:
-        assert [op.mnemonic for op in built(make, FLOAT, FLOAT)[1]] == [floating]
+        assert [op.mnemonic for op in build_ops(make, FLOAT, FLOAT)[1]] == [floating]
 
 
 def test_rounding_of_division_is_pythons() -> None:
@@ -167,15 +167,15 @@ def test_rounding_of_division_is_pythons() -> None:
         (lambda x, y: x.sdiv(y), "zero"),
         (lambda x, y: x.builder.cdiv(x, y), "ceil"),
     ):
-        (op,) = built(make, INT, INT)[1]
+        (op,) = build_ops(make, INT, INT)[1]
         assert op.attributes["rounding"].value == rounding
 
 
 def test_true_division_is_of_floats() -> None:
-    assert built(operator.truediv, INT, INT)[0].type is FLOAT
-    assert built(operator.truediv, FLOAT, INT)[0].type is FLOAT
-    assert built(operator.truediv, I64, I32)[0].type is F64
-    assert built(lambda x: 1 / x, I32)[0].type is F32
+    assert build_ops(operator.truediv, INT, INT)[0].type is FLOAT
+    assert build_ops(operator.truediv, FLOAT, INT)[0].type is FLOAT
+    assert build_ops(operator.truediv, I64, I32)[0].type is F64
+    assert build_ops(lambda x: 1 / x, I32)[0].type is F32
 
 
 COMPARISONS: list[tuple[Callable[..., Any], str, str, str]] = [
@@ -192,7 +192,7 @@ COMPARISONS: list[tuple[Callable[..., Any], str, str, str]] = [
 def test_comparisons(make: Callable[..., Any], signed: str, floating: str, unsigned: str) -> None:
     pointers = tile(pointer(F32), (4,))
     for type_, relation in ((INT, signed), (FLOAT, floating), (pointers, unsigned), (I1, unsigned)):
-        module, ops = built(make, type_, type_)
+        module, ops = build_ops(make, type_, type_)
         assert [op.attributes["predicate_"].value for op in ops] == [relation]
         assert (element_of(module.type), module.shape) == (I1, shape_of(type_))
 
@@ -200,7 +200,7 @@ def test_comparisons(make: Callable[..., Any], signed: str, floating: str, unsig
 @pytest.mark.parametrize("relation", ["ult", "ule", "ugt", "uge"])
 def test_comparisons_without_sign_are_methods(relation: str) -> None:
     for other in (INT, I32):
-        module, ops = built(lambda x, y: getattr(x, relation)(y), INT, other)
+        module, ops = build_ops(lambda x, y: getattr(x, relation)(y), INT, other)
         assert ops[-1].attributes["predicate_"].value == relation
         assert (element_of(module.type), module.shape) == (I1, shape_of(INT))
 
@@ -229,21 +229,21 @@ CASTS: list[tuple[Any, Any, bool, str]] = [
 @for_each(("old", "new", "signed", "mnemonic"), CASTS)
 def test_to_chooses_the_cast(old: Any, new: Any, signed: bool, mnemonic: str) -> None:
     for shape in ((), (3, 5)):
-        module, ops = built(lambda x: x.to(new, signed=signed), tile(old, shape))
+        module, ops = build_ops(lambda x: x.to(new, signed=signed), tile(old, shape))
         assert [op.mnemonic for op in ops] == [mnemonic]
         assert module.type is tile(new, shape)
-    assert built(lambda x: x.to(old), old)[1] == []
+    assert build_ops(lambda x: x.to(old), old)[1] == []
 
 
 def test_pointer_arithmetic_is_getelementptr() -> None:
     p, row = pointer(F32), tile(I32, (4,))
     for make in (operator.add, lambda p, i: i + p):
-        module, ops = built(make, p, row)
+        module, ops = build_ops(make, p, row)
         assert [op.mnemonic for op in ops] == ["splat", "getelementptr"]
         assert module.type is tile(p, (4,))
-    assert [op.mnemonic for op in built(lambda p: p - 3, p)[1]] == ["getelementptr"]
-    assert [op.mnemonic for op in built(operator.sub, p, I32)[1]] == ["neg", "getelementptr"]
-    big, _ = built(lambda p: p + (1 << 40), p)
+    assert [op.mnemonic for op in build_ops(lambda p: p - 3, p)[1]] == ["getelementptr"]
+    assert [op.mnemonic for op in build_ops(operator.sub, p, I32)[1]] == ["neg", "getelementptr"]
+    big, _ = build_ops(lambda p: p + (1 << 40), p)
     assert big.type is p
 
 
@@ -265,7 +265,7 @@ def test_indexing_adds_dimensions(
     shape: tuple[int, ...], index: Any, result: tuple[int, ...]
 ) -> None:
     assert np.zeros(shape)[index].shape == result
-    assert built(lambda x: x[index], tile(I32, shape))[0].shape == result
+    assert build_ops(lambda x: x[index], tile(I32, shape))[0].shape == result
 
 
 @for_each("old", [(24,), (4, 6), (2, 3, 4), (1, 24, 1)])
@@ -273,7 +273,7 @@ def test_indexing_adds_dimensions(
 def test_one_extent_of_a_new_shape_is_computed_as_numpy_does(
     old: tuple[int, ...], new: tuple[int, ...]
 ) -> None:
-    module, _ = built(lambda x: x.reshape(*new), tile(F32, old))
+    module, _ = build_ops(lambda x: x.reshape(*new), tile(F32, old))
     assert module.shape == np.zeros(old).reshape(new).shape
 
 
@@ -282,7 +282,7 @@ def test_one_extent_of_a_new_shape_is_computed_as_numpy_does(
 def test_matmuls_have_the_shape_of_numpys(
     left: tuple[int, ...], right: tuple[int, ...], element: Scalar, total: Scalar
 ) -> None:
-    module, _ = built(operator.matmul, tile(element, left), tile(element, right))
+    module, _ = build_ops(operator.matmul, tile(element, left), tile(element, right))
     assert module.type is tile(total, (np.zeros(left) @ np.zeros(right)).shape)
 
 
@@ -301,7 +301,7 @@ def test_shapes_of_methods() -> None:
         (lambda x: x.broadcast_to(2, 3, 5), (2, 3, 5)),
         (lambda x: x.builder.where(x > 0, x, 0.0), (3, 5)),
     ):
-        assert built(make, x)[0].shape == shape
+        assert build_ops(make, x)[0].shape == shape
 
 
 @pytest.mark.parametrize("whole", [int, np.int64, np.uint8])

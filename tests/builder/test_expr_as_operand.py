@@ -22,7 +22,7 @@ def values():
         b.module(verify=False) if not b._open else None
 
 
-def refused(make):
+def refusal_of(make):
     with pytest.raises(TileirError) as caught:
         make()
     assert caught.value.code == "TIR0105"
@@ -35,9 +35,9 @@ def test_required_operands(values, before):
     fadd = lookup("fadd")
     for _ in range(before):
         fadd(v.value, v.value)
-    assert "give its `.value`" in refused(lambda: fadd(v, v.value))
-    refused(lambda: fadd(v.value, v))
-    refused(lambda: fadd(v.value, v.value).evolve(rhs=v))
+    assert "give its `.value`" in refusal_of(lambda: fadd(v, v.value))
+    refusal_of(lambda: fadd(v.value, v))
+    refusal_of(lambda: fadd(v.value, v.value).evolve(rhs=v))
 
 
 @pytest.mark.parametrize("before", [0, 20])
@@ -49,12 +49,12 @@ def test_optional_variadic_and_paired_operands(values, before):
         Store(pointers.value, v.value, flags.value)
         Reduce((v.value,), combiner=Combiner.FADD)
         Psi((p.value, v.value))
-    refused(lambda: Load(pointers.value, flags, v.value))
-    refused(lambda: Load(pointers.value, flags.value, v))
-    refused(lambda: Store(pointers.value, v.value, flags))
-    refused(lambda: Reduce((v,), combiner=Combiner.FADD))
-    refused(lambda: Psi((p, v.value)))
-    refused(lambda: Psi((p.value, v)))
+    refusal_of(lambda: Load(pointers.value, flags, v.value))
+    refusal_of(lambda: Load(pointers.value, flags.value, v))
+    refusal_of(lambda: Store(pointers.value, v.value, flags))
+    refusal_of(lambda: Reduce((v,), combiner=Combiner.FADD))
+    refusal_of(lambda: Psi((p, v.value)))
+    refusal_of(lambda: Psi((p.value, v)))
 
 
 @pytest.mark.parametrize("before", [0, 20])
@@ -63,23 +63,23 @@ def test_predicates_and_results(values, before):
     fadd = lookup("fadd")
     for _ in range(before):
         fadd(v.value, v.value, predicate=p.value)
-    refused(lambda: fadd(v.value, v.value, predicate=p))
-    refused(lambda: fadd(v.value, v.value, results=(v,)))
+    refusal_of(lambda: fadd(v.value, v.value, predicate=p))
+    refusal_of(lambda: fadd(v.value, v.value, results=(v,)))
     compare = lookup("fcmp")(
         v.value, v.value, predicate_=lookup("fcmp").schema[-1].attribute.enum("olt")
     )
-    refused(
+    refusal_of(
         lambda: compare.evolve(results=(compare.results[0], values[0].wrap(compare.results[1])))
     )
 
 
 def test_edges(values):
     _, v, p, *_ = values
-    refused(lambda: Successor("next", (v,)))
-    refused(lambda: Successor("next", (1,)))
+    refusal_of(lambda: Successor("next", (v,)))
+    refusal_of(lambda: Successor("next", (1,)))
     to = Successor("next")
     CondBranch(p.value, to, to)
-    refused(lambda: CondBranch(p, to, to))
+    refusal_of(lambda: CondBranch(p, to, to))
     Branch(to)
 
 

@@ -20,7 +20,7 @@ ELEMENTS = {
 }  # fmt: skip
 
 
-def evaluated(make: Callable[..., Any], *arrays: np.ndarray) -> np.ndarray:
+def evaluate(make: Callable[..., Any], *arrays: np.ndarray) -> np.ndarray:
     """What `make` computes on tiles holding `arrays`."""
     b, like = Builder(), np.asarray(make(*arrays, reference=True))
     names = {f"x{i}": pointer(ELEMENTS[a.dtype]) for i, a in enumerate(arrays)}
@@ -41,7 +41,7 @@ def evaluated(make: Callable[..., Any], *arrays: np.ndarray) -> np.ndarray:
 def check(make: Callable[..., Any], *arrays: np.ndarray) -> None:
     """`make` means on tiles what it means on arrays."""
     with np.errstate(all="ignore"):
-        np.testing.assert_array_equal(evaluated(make, *arrays), make(*arrays, reference=True))
+        np.testing.assert_array_equal(evaluate(make, *arrays), make(*arrays, reference=True))
 
 
 RANDOM = np.random.default_rng(0)
@@ -85,20 +85,20 @@ def test_floats(function: Callable[..., Any]) -> None:
 def test_c_division_and_unsigned_readings() -> None:
     x, y = INTEGERS
     quotient, rest = (
-        evaluated(_pair(lambda x, y: x.sdiv(y)), x, y),
-        evaluated(_pair(lambda x, y: x.srem(y)), x, y),
+        evaluate(_pair(lambda x, y: x.sdiv(y)), x, y),
+        evaluate(_pair(lambda x, y: x.srem(y)), x, y),
     )
     np.testing.assert_array_equal(quotient, np.trunc(x / y))
     np.testing.assert_array_equal(rest, np.fmod(x, y))
-    up = evaluated(_pair(lambda x, y: x.builder.cdiv(x, y)), x, y)
+    up = evaluate(_pair(lambda x, y: x.builder.cdiv(x, y)), x, y)
     np.testing.assert_array_equal(up, np.ceil(x / y))
     for method, function in (("udiv", operator.floordiv), ("urem", operator.mod)):
-        result = evaluated(_pair(operator.methodcaller(method, 7)), x)
+        result = evaluate(_pair(operator.methodcaller(method, 7)), x)
         np.testing.assert_array_equal(result.view(np.uint32), function(x.view(np.uint32), 7))
     np.testing.assert_array_equal(
-        evaluated(_pair(lambda x: x.lshr(3)), x).view(np.uint32), x.view(np.uint32) >> 3
+        evaluate(_pair(lambda x: x.lshr(3)), x).view(np.uint32), x.view(np.uint32) >> 3
     )
-    flags = evaluated(lambda x, y, reference: x < y if reference else x.ult(y), x, y)
+    flags = evaluate(lambda x, y, reference: x < y if reference else x.ult(y), x, y)
     np.testing.assert_array_equal(flags, x.view(np.uint32) < y.view(np.uint32))
 
 
@@ -111,11 +111,11 @@ def _pair(on_tiles: Callable[..., Any]) -> Callable[..., Any]:
 def test_reductions(axis: int | None) -> None:
     x, _ = INTEGERS
     for name in ("sum", "max", "min"):
-        check(lambda v, reference, n=name: _typed(getattr(v, n)(axis), v), x)
-        check(lambda v, reference, n=name: _typed(getattr(v, n)(axis, keepdims=True), v), x)
+        check(lambda v, reference, n=name: _in_type_of(getattr(v, n)(axis), v), x)
+        check(lambda v, reference, n=name: _in_type_of(getattr(v, n)(axis, keepdims=True), v), x)
     check(lambda v, reference: v.max(axis), REALS[0])
     product = np.prod(x, axis, dtype=np.int32)
-    result = evaluated(
+    result = evaluate(
         lambda v, reference: product if reference else v.reduce(axis, lambda a, b: a * b), x
     )
     np.testing.assert_array_equal(result, product)
@@ -127,11 +127,11 @@ def test_truths_are_counted_and_the_largest_of_them_is_true() -> None:
     check(lambda v, reference: _as_i32(v.cumsum(1)), x)
     for name in ("max", "min"):
         check(lambda v, reference, n=name: getattr(v, n)(1), x)
-    largest = evaluated(_pair(lambda v, w: v.builder.maximum(v, w)), x, ~x)
+    largest = evaluate(_pair(lambda v, w: v.builder.maximum(v, w)), x, ~x)
     np.testing.assert_array_equal(largest, np.ones_like(x))
 
 
-def _typed(value: Any, like: Any) -> Any:
+def _in_type_of(value: Any, like: Any) -> Any:
     """Numpy widens sums; tiles do not."""
     return value.astype(like.dtype) if isinstance(value, np.generic | np.ndarray) else value
 
@@ -151,12 +151,12 @@ def _as_i32(value: Any) -> Any:
 
 def test_running_totals_and_matmuls() -> None:
     x, y = INTEGERS
-    check(lambda v, reference: _typed(v.cumsum(1), v), x)
+    check(lambda v, reference: _in_type_of(v.cumsum(1), v), x)
     a, b = x.astype(np.float32), y.T.astype(np.float32).copy()
     check(both(operator.matmul), a, b)
     check(both(lambda a: a @ a.T), a)
     whole = x.astype(np.int8)
-    result = evaluated(lambda v, reference: x @ x.T if reference else v @ v.T, whole)
+    result = evaluate(lambda v, reference: x @ x.T if reference else v @ v.T, whole)
     np.testing.assert_array_equal(result, x @ x.T)
 
 
@@ -179,11 +179,11 @@ def test_conversions() -> None:
     check(lambda v, reference: v != 0 if reference else v.to(I1), x)
     n = np.array([-1, 0, 200], np.int32)
     check(lambda v, reference: v.astype(np.int8) if reference else v.to(I8), n)
-    unsigned = evaluated(
+    unsigned = evaluate(
         lambda v, reference: v.astype(np.int64) if reference else v.to(I64, signed=False), n
     )
     np.testing.assert_array_equal(unsigned, n.view(np.uint32).astype(np.int64))
-    small = evaluated(lambda v, reference: v if reference else v.to(F8E4M3).to(I32), n)
+    small = evaluate(lambda v, reference: v if reference else v.to(F8E4M3).to(I32), n)
     assert small.tolist() == [-1, 0, 192]
 
 

@@ -24,13 +24,13 @@ def parameters(function: Function) -> dict[str, list[str | None]]:
     }
 
 
-def opened(b: Builder) -> Any:
+def open_kernel(b: Builder) -> Any:
     return b.kernel("k", out=pointer(I32), n=I32, p=I1, q=I1)
 
 
 def test_a_variable_that_a_loop_does_not_set_needs_no_parameter() -> None:
     b = Builder()
-    with opened(b) as (out, n, _, _):
+    with open_kernel(b) as (out, n, _, _):
         v = b.var(n, name="v")
         with b.for_(n) as i:
             (out + i).store(v)
@@ -40,7 +40,7 @@ def test_a_variable_that_a_loop_does_not_set_needs_no_parameter() -> None:
 
 def test_a_variable_that_a_loop_sets_is_a_parameter_of_its_header() -> None:
     b = Builder()
-    with opened(b) as (out, n, _, _):
+    with open_kernel(b) as (out, n, _, _):
         v = b.var(0, name="v")
         with b.for_(n) as i:
             v += i
@@ -53,7 +53,7 @@ def test_a_variable_that_a_loop_sets_is_a_parameter_of_its_header() -> None:
 
 def test_nested_loops_carry_it_through_both_headers() -> None:
     b = Builder()
-    with opened(b) as (out, n, _, _):
+    with open_kernel(b) as (out, n, _, _):
         v, w = b.var(0, name="v"), b.var(n, name="w")
         with b.for_(n), b.for_(n, name="j") as j:
             v += j + w
@@ -63,7 +63,7 @@ def test_nested_loops_carry_it_through_both_headers() -> None:
 
 def test_values_are_merged_after_an_if() -> None:
     b = Builder()
-    with opened(b) as (out, n, p, q):
+    with open_kernel(b) as (out, n, p, q):
         v = b.var(n, name="v")
         with b.if_(p):
             v += 1
@@ -75,7 +75,7 @@ def test_values_are_merged_after_an_if() -> None:
 
 def test_branches_that_set_the_same_value_need_none() -> None:
     b = Builder()
-    with opened(b) as (out, n, p, _):
+    with open_kernel(b) as (out, n, p, _):
         v = b.var(0, name="v")
         with b.if_(p):
             v.set(n)
@@ -87,7 +87,7 @@ def test_branches_that_set_the_same_value_need_none() -> None:
 
 def test_a_variable_read_in_a_branch_is_the_one_from_before() -> None:
     b = Builder()
-    with opened(b) as (out, n, p, _):
+    with open_kernel(b) as (out, n, p, _):
         v = b.var(n, name="v")
         with b.if_(p):
             out.store(v)
@@ -101,7 +101,7 @@ def test_a_variable_read_in_a_branch_is_the_one_from_before() -> None:
 def test_a_loop_counts_by_one_unless_told_otherwise() -> None:
     for bounds, step in (((3,), 1), ((1, 3), 1), ((1, 9, 4), 4)):
         b = Builder()
-        with opened(b) as (out, _, _, _), b.for_(*bounds) as i:
+        with open_kernel(b) as (out, _, _, _), b.for_(*bounds) as i:
             (out + i).store(i)
         (counted,) = [op for op in kernel(b).ops if op.mnemonic == "add"]
         assert counted.inputs[1] == Constant(I32, step)
@@ -109,7 +109,7 @@ def test_a_loop_counts_by_one_unless_told_otherwise() -> None:
 
 def test_equal_literals_are_one_value() -> None:
     b = Builder()
-    with opened(b) as (out, n, p, _):
+    with open_kernel(b) as (out, n, p, _):
         v = b.var(3, name="v")
         with b.if_(p):
             v.set(n * 0 + 3)
@@ -123,7 +123,7 @@ def test_equal_literals_are_one_value() -> None:
 
 def test_a_value_read_before_its_parameter_turned_out_needless_is_replaced() -> None:
     b = Builder()
-    with opened(b) as (out, n, _, _):
+    with open_kernel(b) as (out, n, _, _):
         v = b.var(n, name="v")
         with b.while_(lambda: v.get() > 3):
             kept = v.get()
@@ -140,7 +140,7 @@ def test_a_value_read_before_its_parameter_turned_out_needless_is_replaced() -> 
 
 def test_get_is_the_value_of_then() -> None:
     b = Builder()
-    with opened(b) as (out, n, _, _):
+    with open_kernel(b) as (out, n, _, _):
         v = b.var(n, name="v")
         before = v.get()
         v += 1
@@ -151,7 +151,7 @@ def test_get_is_the_value_of_then() -> None:
 
 def test_early_returns_leave_no_arguments() -> None:
     b = Builder()
-    with opened(b) as (out, n, p, q):
+    with open_kernel(b) as (out, n, p, q):
         v = b.var(n, name="v")
         with b.if_(p):
             v += 1
@@ -169,7 +169,7 @@ def test_early_returns_leave_no_arguments() -> None:
 
 def test_break_and_continue_carry_their_own_values() -> None:
     b = Builder()
-    with opened(b) as (out, n, p, q):
+    with open_kernel(b) as (out, n, p, q):
         v = b.var(0, name="v")
         with b.for_(n) as i:
             with b.if_(p):
@@ -186,7 +186,7 @@ def test_break_and_continue_carry_their_own_values() -> None:
 
 def test_a_variable_unset_on_some_path_is_undefined_there() -> None:
     b = Builder()
-    with opened(b) as (out, n, p, _):
+    with open_kernel(b) as (out, n, p, _):
         with b.if_(p):
             v = b.var(n, name="v")
         out.store(v)
@@ -198,7 +198,7 @@ def test_a_variable_unset_on_some_path_is_undefined_there() -> None:
 
 def test_long_programs_need_no_deep_stack() -> None:
     b = Builder(locations=False)
-    with opened(b) as (out, n, p, _):
+    with open_kernel(b) as (out, n, p, _):
         v, w = b.var(n, name="v"), b.var(n, name="w")
         for _ in range(1200):
             with b.if_(p):
@@ -210,7 +210,7 @@ def test_long_programs_need_no_deep_stack() -> None:
 
 def test_reading_through_long_chains_needs_no_deep_stack() -> None:
     b = Builder(locations=False)
-    with opened(b) as (out, n, p, _):
+    with open_kernel(b) as (out, n, p, _):
         v = b.var(n, name="v")
         for _ in range(1200):
             with b.if_(p):
@@ -221,7 +221,7 @@ def test_reading_through_long_chains_needs_no_deep_stack() -> None:
 
 def test_in_place_operators_assign() -> None:
     b = Builder()
-    with opened(b) as (out, n, _, _):
+    with open_kernel(b) as (out, n, _, _):
         v = b.var(n)
         v += 1
         v -= 1
@@ -247,7 +247,7 @@ def test_in_place_operators_assign() -> None:
 
 def test_shapes_are_broadcast_to_a_variable_and_types_kept() -> None:
     b = Builder()
-    with opened(b) as (_, n, _, _):
+    with open_kernel(b) as (_, n, _, _):
         v = b.var(b.zeros((4, 8)))
         v.set(b.arange(8).to(F32))
         assert v.shape == (4, 8)
@@ -259,7 +259,7 @@ def test_shapes_are_broadcast_to_a_variable_and_types_kept() -> None:
 
 def test_hand_made_loops_carry_variables_too() -> None:
     b = Builder()
-    with opened(b) as (out, n, _, _):
+    with open_kernel(b) as (out, n, _, _):
         v = b.var(0, name="v")
         loop, done = b.block("again", I32), b.block("finish")
         b.br(loop(0))
@@ -274,7 +274,7 @@ def test_hand_made_loops_carry_variables_too() -> None:
 
 def test_loop_attributes_stand_on_the_latch() -> None:
     b = Builder()
-    with opened(b) as (_, n, p, _):
+    with open_kernel(b) as (_, n, p, _):
         with b.for_(n, stages=3, unroll=4), b.if_(p):
             b.continue_()
         with b.while_(lambda: p, unroll=2):

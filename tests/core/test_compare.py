@@ -95,7 +95,7 @@ ALIKE = [
 ]
 
 
-def changed(old: str, new: str) -> str:
+def replace_text(old: str, new: str) -> str:
     assert old in TEXT
     text = TEXT.replace(old, new)
     return (
@@ -105,7 +105,7 @@ def changed(old: str, new: str) -> str:
 
 @pytest.mark.parametrize(("old", "new"), DIFFERENT)
 def test_one_difference_is_enough(old: str, new: str) -> None:
-    one, other = parse(TEXT, verify=False), parse(changed(old, new), verify=False)
+    one, other = parse(TEXT, verify=False), parse(replace_text(old, new), verify=False)
     assert not structurally_equal(one, other)
     assert not structurally_equal(other, one)
 
@@ -113,4 +113,4 @@ def test_one_difference_is_enough(old: str, new: str) -> None:
 @pytest.mark.parametrize(("old", "new"), ALIKE)
 def test_names_and_space_are_none(old: str, new: str) -> None:
     one = parse(TEXT, "one.tir", verify=False)
-    assert structurally_equal(one, parse(changed(old, new), "other.tir", verify=False))
+    assert structurally_equal(one, parse(replace_text(old, new), "other.tir", verify=False))

@@ -87,17 +87,17 @@ def test_every_class_of_op_has_them():
 
 
 @pytest.fixture(scope="module")
-def compiled():
+def compiled_kernel():
     from tileir.backend.compile import compile as compile_kernel
 
     text = TEXT.replace('declare i32 @"odd\\u001bname"(i32 %a)\n', "")
     return compile_kernel(parse(text), target="sm_90a")
 
 
-def test_compiled_kernels_are_a_line(compiled):
-    assert "\n" not in repr(compiled)
-    assert len(repr(compiled)) < 200
-    assert str(compiled).startswith("k for sm_90a: ")
+def test_compiled_kernels_are_a_line(compiled_kernel):
+    assert "\n" not in repr(compiled_kernel)
+    assert len(repr(compiled_kernel)) < 200
+    assert str(compiled_kernel).startswith("k for sm_90a: ")
 
 
 class Page(HTMLParser):
@@ -139,21 +139,26 @@ def test_notebooks_escape_what_a_program_holds():
     assert Page(module._repr_html_()).shown == str(module)
 
 
-def test_notebooks_show_what_a_kernel_uses(compiled):
-    page = Page(compiled._repr_html_())
+def test_notebooks_show_what_a_kernel_uses(compiled_kernel):
+    page = Page(compiled_kernel._repr_html_())
     assert not page.open
-    for words in ("@k", "sm_90a", f"{compiled.plan.shared} bytes per block", compiled.ptx):
+    for words in (
+        "@k",
+        "sm_90a",
+        f"{compiled_kernel.plan.shared} bytes per block",
+        compiled_kernel.ptx,
+    ):
         assert words in page.shown
-    assert str(compiled.stages["input"]) in page.shown
-    assert all(remark.message in page.shown for remark in compiled.remarks)
-    machine_code = compiled.machine_code
+    assert str(compiled_kernel.stages["input"]) in page.shown
+    assert all(remark.message in page.shown for remark in compiled_kernel.remarks)
+    machine_code = compiled_kernel.machine_code
     assert f"registers{machine_code.registers} per thread" in page.shown
     assert f"spills{machine_code.spills} bytes per thread" in page.shown
 
 
-def test_notebooks_show_a_kernel_that_nothing_assembles(compiled, monkeypatch):
+def test_notebooks_show_a_kernel_that_nothing_assembles(compiled_kernel, monkeypatch):
     def missing(_):
         raise CompileError(Diagnostic("TIR0704", "no assembler here"))
 
-    monkeypatch.setattr(type(compiled), "machine_code", property(missing))
-    assert "no assembler here" in Page(compiled._repr_html_()).shown
+    monkeypatch.setattr(type(compiled_kernel), "machine_code", property(missing))
+    assert "no assembler here" in Page(compiled_kernel._repr_html_()).shown

@@ -53,7 +53,7 @@ def kind(request):
 
 
 @pytest.fixture(params=HANDLERS)
-def handled(request, kind):
+def installed_handler(request, kind):
     """A handler that raises errors of a kind."""
     before = signal.signal(signal.SIGUSR1, HANDLERS[request.param](kind))
     yield
@@ -65,21 +65,21 @@ def interrupt(*_, **__):
     signal.raise_signal(signal.SIGUSR1)
 
 
-def test_a_pass_is_interrupted(handled, kind, monkeypatch):
+def test_a_pass_is_interrupted(installed_handler, kind, monkeypatch):
     monkeypatch.setitem(find_passes._PASSES, "long", Pass("long", interrupt, "function", ()))
     with pytest.raises(kind) as caught:
         run(parse(RELU), "cse,long")
     assert caught.type is kind
 
 
-def test_code_generation_is_interrupted(handled, kind, monkeypatch):
+def test_code_generation_is_interrupted(installed_handler, kind, monkeypatch):
     monkeypatch.setattr(lowering.Lowering, "__init__", interrupt)
     with pytest.raises(kind) as caught:
         compile(parse(RELU))
     assert caught.type is kind
 
 
-def test_waiting_for_another_process_is_interrupted(handled, kind, monkeypatch):
+def test_waiting_for_another_process_is_interrupted(installed_handler, kind, monkeypatch):
     with monkeypatch.context() as patched:
         patched.setattr(worker_pool, "receive", interrupt)
         with pytest.raises(kind) as caught:
@@ -88,7 +88,7 @@ def test_waiting_for_another_process_is_interrupted(handled, kind, monkeypatch):
     assert "relu" in compile(parse(RELU), isolate=True).ptx
 
 
-def test_what_is_raised_without_a_signal_is_a_defect(handled, kind, monkeypatch):
+def test_what_is_raised_without_a_signal_is_a_defect(installed_handler, kind, monkeypatch):
     def fail(*_, **__):
         raise kind
 

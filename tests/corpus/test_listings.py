@@ -22,7 +22,7 @@ def listing(name: str) -> tileir.Module:
     return parse(path.read_text(), path.name)
 
 
-def executed(module, name, grid, arguments, pipeline):
+def run_optimised(module, name, grid, arguments, pipeline):
     """The arguments after a run of `module`, optimised by `pipeline` first."""
     changed = run(link(module), pipeline).module if pipeline else link(module)
     tileir.interpret(changed, name, grid, arguments)
@@ -54,7 +54,7 @@ def test_add_adds_within_its_bound(pipeline):
     x, y = np.arange(1000, dtype=np.int32), np.full(1000, 7, np.int32)
     z = np.full(1000, -1, np.int32)
     arguments = {"X": x, "Y": y, "Z": z, "N": 998}
-    executed(listing("add"), "add", (2,), arguments, pipeline)
+    run_optimised(listing("add"), "add", (2,), arguments, pipeline)
     assert (z[:998] == x[:998] + 7).all() and (z[998:] == -1).all()
 
 
@@ -64,7 +64,7 @@ def test_listing_5_is_relu_of_a_matrix_of_any_size(pipeline):
     a = np.random.default_rng(0).standard_normal((columns, rows), np.float32)
     expected = np.maximum(a, 0)
     arguments = {"A": a, "M": rows, "N": columns}
-    executed(listing("listing5"), "relu", (2, 3), arguments, pipeline)
+    run_optimised(listing("listing5"), "relu", (2, 3), arguments, pipeline)
     assert (a == expected).all()
 
 
@@ -94,7 +94,7 @@ def test_listing_6_chooses_by_predicate(pipeline):
     x, y = np.arange(64, dtype=np.int32) % 11, np.arange(64, dtype=np.int32)
     z = np.zeros(64, np.int32)
     module = link(parse(LISTING_6), listing("listing6"))
-    executed(module, "k", (1,), {"x": x, "y": y, "z": z}, pipeline)
+    run_optimised(module, "k", (1,), {"x": x, "y": y, "z": z}, pipeline)
     assert (z == 2 * np.where(x < 5, y + 1, y - 1)).all()
 
 
@@ -119,7 +119,7 @@ def test_listing_7_adds_prefetched_tiles(trips, pipeline):
     x = np.random.default_rng(1).integers(-9, 9, 16 * (trips + 1)).astype(np.float32)
     z = np.zeros(16, np.float32)
     module = link(parse(LISTING_7), listing("listing7"))
-    executed(module, "k", (1,), {"x": x, "z": z, "n": trips}, pipeline)
+    run_optimised(module, "k", (1,), {"x": x, "z": z, "n": trips}, pipeline)
     assert (z == x.reshape(-1, 16)[:trips].sum(0)).all()
 
 

@@ -45,7 +45,7 @@ def test_examples_assemble(path):
         assert tileir.backend.compile(module, target=target).cubin
 
 
-def changed(tmp_path, old, new) -> str:
+def write_changed_example(tmp_path, old, new) -> str:
     text = (FOLDER / "add.tir").read_text()
     assert old in text
     path = tmp_path / "changed.tir"
@@ -60,19 +60,21 @@ def test_the_main_job_prints_the_result_with_numpy(capsys, ptx):
 
 
 def test_a_wrong_kernel_is_caught(tmp_path, capsys, ptx):
-    path = changed(tmp_path, "fadd f32<512> %a, %b", "fsub f32<512> %a, %b")
+    path = write_changed_example(tmp_path, "fadd f32<512> %a, %b", "fsub f32<512> %a, %b")
     assert main(["run", path, "--on", "interpreter", "--ptx", ptx]) == 1
     assert "WRONG" in capsys.readouterr().out
 
 
 def test_a_store_that_is_left_out_is_caught(tmp_path, capsys, ptx):
-    path = changed(tmp_path, "  store %pz, %sum, %in\n", "")
+    path = write_changed_example(tmp_path, "  store %pz, %sum, %in\n", "")
     assert main(["run", path, "--on", "interpreter", "--ptx", ptx]) == 1
     assert "WRONG" in capsys.readouterr().out
 
 
 def test_an_access_out_of_bounds_is_shown_at_its_line(tmp_path, capsys, ptx):
-    path = changed(tmp_path, "%a = load f32<512> %px, %in, 0.0", "%a = load f32<512> %px")
+    path = write_changed_example(
+        tmp_path, "%a = load f32<512> %px, %in, 0.0", "%a = load f32<512> %px"
+    )
     assert main(["run", path, "--on", "interpreter", "--ptx", ptx]) == 1
     err = capsys.readouterr().err
     assert "%a = load f32<512> %px" in err and "changed.tir:" in err

@@ -37,11 +37,11 @@ def softmax(x):
     return top / top.sum(1, keepdims=True)
 
 
-def normalised(x, epsilon):
+def rms_normalize(x, epsilon):
     return x / np.sqrt((x * x).mean(-1, keepdims=True) + epsilon)
 
 
-def centred(x):
+def subtract_mean(x):
     return x - x.mean(-1, keepdims=True)
 
 
@@ -84,9 +84,11 @@ def test_rows(kernels, block, warps):
     module = kernels.softmax(ROWS, COLUMNS, block)
     check(module, grid, x.shape, [x], softmax(x), **options)
     module = kernels.rms_norm(ROWS, COLUMNS, block)
-    check(module, grid, x.shape, [x, w], normalised(x, 1e-6) * w, **options)
+    check(module, grid, x.shape, [x, w], rms_normalize(x, 1e-6) * w, **options)
     module = kernels.layer_norm(ROWS, COLUMNS, block)
-    check(module, grid, x.shape, [x, w, v], normalised(centred(x), 1e-5) * w + v, **options)
+    check(
+        module, grid, x.shape, [x, w, v], rms_normalize(subtract_mean(x), 1e-5) * w + v, **options
+    )
 
 
 @pytest.mark.parametrize("block", [1, 4])
@@ -108,6 +110,6 @@ def test_divergence(kernels, block):
 
 def test_group_norm(kernels):
     x, w, v = matrix(1, 2, 8, 36), matrix(2, 8), matrix(3, 8)
-    groups = centred(x.reshape(2, 4, 72))
-    expected = normalised(groups, 1e-5).reshape(x.shape) * w[:, None] + v[:, None]
+    groups = subtract_mean(x.reshape(2, 4, 72))
+    expected = rms_normalize(groups, 1e-5).reshape(x.shape) * w[:, None] + v[:, None]
     check(kernels.group_norm(8, 4, 36), 8, x.shape, [x, w, v], expected, num_warps=2)

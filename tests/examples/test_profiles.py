@@ -19,7 +19,7 @@ def limiters(benchmarks):
 
 
 @pytest.fixture(scope="module")
-def measured(benchmarks):
+def measured_script(benchmarks):
     return benchmarks("measured")
 
 
@@ -144,8 +144,8 @@ def test_facts_are_found_by_any_of_their_names(limiters):
     assert facts.l2 is None
 
 
-def test_rows_of_the_results_have_names_and_targets(measured):
-    records = measured.records()
+def test_rows_of_the_results_have_names_and_targets(measured_script):
+    records = measured_script.records()
     expected = {
         "matmul:f16:NN:2048x2048x2048": 1.02, "matmul:bf16:NT:1760x64x1760": 1.15,
         "matmul:f16:NT:1760x256x1760": 0.95, "matmul:i8:NT:4096x4096x4096": 1.65,
@@ -165,10 +165,10 @@ def test_rows_of_the_results_have_names_and_targets(measured):
     assert backward.peer in ("cudnn", "flash")
 
 
-def test_every_row_of_a_workload_has_a_name_of_its_own(measured):
-    for group in measured.WORKLOADS:
-        rows = json.loads((measured.RESULTS / f"workloads_{group}.json").read_text())["rows"]
-        assert len({measured.workload(group, row["name"]) for row in rows}) == len(rows)
+def test_every_row_of_a_workload_has_a_name_of_its_own(measured_script):
+    for group in measured_script.WORKLOADS:
+        rows = json.loads((measured_script.RESULTS / f"workloads_{group}.json").read_text())["rows"]
+        assert len({measured_script.workload(group, row["name"]) for row in rows}) == len(rows)
 
 
 @pytest.mark.parametrize(
@@ -176,8 +176,8 @@ def test_every_row_of_a_workload_has_a_name_of_its_own(measured):
     [(0.9, 1.0, None, True), (1.0, 1.0, None, False), (1.1, 1.0, 0.9, True),
      (None, 1.0, None, True), (0.5, None, None, False), (1.0, 1.0, 0.97, False)],
 )  # fmt: skip
-def test_rows_are_short_of_their_targets_or_of_a_copy(measured, ratio, target, copy, short):
-    assert measured.Record("x", (), None, ratio, target, copy).short is short
+def test_rows_are_short_of_their_targets_or_of_a_copy(measured_script, ratio, target, copy, short):
+    assert measured_script.Record("x", (), None, ratio, target, copy).short is short
 
 
 def fake(folder, log, *, unknown=(), wait=0, status=0, lines=True):
@@ -287,8 +287,8 @@ def test_a_missing_profiler_is_an_error_of_the_row(ncu, tmp_path):
     assert profile.kernels == [] and "No such file" in profile.error
 
 
-def test_the_documentation_has_what_was_profiled(profiles, measured):
-    text, path = profiles.DOCS.read_text(), measured.RESULTS / "profiles.json"
+def test_the_documentation_has_what_was_profiled(profiles, measured_script):
+    text, path = profiles.DOCS.read_text(), measured_script.RESULTS / "profiles.json"
     rows = json.loads(path.read_text())["rows"] if path.exists() else []
     assert profiles.BEGIN in text and profiles.END in text
     assert profiles.with_table(text, rows) == text, "run: python benchmarks/profiles.py --docs"

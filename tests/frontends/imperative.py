@@ -64,7 +64,7 @@ class Program:
         return np.concatenate(rows).astype(np.int32)
 
 
-def decoded(numbers: Sequence[int]) -> Program:
+def decode(numbers: Sequence[int]) -> Program:
     """The program that `numbers` stand for."""
     return Program(tuple(_Decoder(numbers).block(2, ())))
 
@@ -119,9 +119,9 @@ def _python(block: Sequence[Statement], depth: int) -> Iterator[str]:
     pad = "    " * depth
     for kind, *parts in block:
         if kind == "set":
-            yield f"{pad}{parts[0]} = {_shown(parts[1], _PYTHON)}"
+            yield f"{pad}{parts[0]} = {_spell(parts[1], _PYTHON)}"
         elif kind == "if":
-            yield f"{pad}if {_shown(parts[0], _PYTHON)}:"
+            yield f"{pad}if {_spell(parts[0], _PYTHON)}:"
             yield from _python(parts[1], depth + 1)
             if parts[2]:
                 yield f"{pad}else:"
@@ -135,9 +135,9 @@ def _c(block: Sequence[Statement], depth: int) -> Iterator[str]:
     pad = "  " * depth
     for kind, *parts in block:
         if kind == "set":
-            yield f"{pad}{parts[0]} = {_shown(parts[1], _C)};"
+            yield f"{pad}{parts[0]} = {_spell(parts[1], _C)};"
         elif kind == "if":
-            yield f"{pad}if ({_shown(parts[0], _C)}) {{"
+            yield f"{pad}if ({_spell(parts[0], _C)}) {{"
             yield from _c(parts[1], depth + 1)
             yield f"{pad}}} else {{"
             yield from _c(parts[2], depth + 1)
@@ -155,12 +155,12 @@ _PYTHON = {
 _C = {"min": "min({}, {})", "max": "max({}, {})", "where": "({} ? {} : {})", "//": "({} / {})"}
 
 
-def _shown(node: Node, spelling: dict[str, str]) -> str:
+def _spell(node: Node, spelling: dict[str, str]) -> str:
     kind, *parts = node
     if kind in ("name", "number"):
         return str(parts[0])
     pattern = spelling.get(kind, f"({{}} {kind} {{}})")
-    return pattern.format(*(_shown(p, spelling) for p in parts))
+    return pattern.format(*(_spell(p, spelling) for p in parts))
 
 
 # In numpy ----------------------------------------------------------------------------------------

@@ -39,7 +39,7 @@ def mistaken(sources, count, seed):
         yield "".join(tokens)
 
 
-def refused(call, source):
+def is_refused(call, source):
     """Whether `call(source)` refuses, in the way that it may: with a code, a message, a place."""
     try:
         call(source)

@@ -47,7 +47,7 @@ LANGUAGES: dict[str, tuple[int, Callable[[], Any], tuple[str, ...], str]] = {
 """Calls per KiB, the grammar, its operators from the lowest precedence, and a program."""
 
 
-def nested(parts: list[str], levels: tuple[str, ...]) -> Any:
+def split_operators(parts: list[str], levels: tuple[str, ...]) -> Any:
     """Operands with operators between them, as triples: split at the last operator of the lowest
     precedence."""
     if len(parts) == 1:
@@ -55,7 +55,7 @@ def nested(parts: list[str], levels: tuple[str, ...]) -> Any:
     level = {sign: n for n, signs in enumerate(levels) for sign in signs.split()}
     lowest = min(level[sign] for sign in parts[1::2])
     at = max(n for n in range(1, len(parts), 2) if level[parts[n]] == lowest)
-    return nested(parts[:at], levels), parts[at], nested(parts[at + 1 :], levels)
+    return split_operators(parts[:at], levels), parts[at], split_operators(parts[at + 1 :], levels)
 
 
 def triples(tree: Any) -> Any:
@@ -82,7 +82,7 @@ def test_operations_are_nested_by_precedence(name: str, seed: int) -> None:
     for n in range(draw.randrange(1, 9)):
         parts += [draw.choice(signs), f"b{n}"]
     text = program.replace("@", draw.choice([" ", "\n", "  "]).join(parts))
-    assert triples(operation(grammar().parse(text))) == nested(parts, levels)
+    assert triples(operation(grammar().parse(text))) == split_operators(parts, levels)
 
 
 @pytest.mark.parametrize("name", LANGUAGES)

@@ -15,7 +15,7 @@ pytestmark = pytest.mark.gpu
 
 
 @pytest.fixture
-def entered(monkeypatch):
+def recompiled_kernels(monkeypatch):
     """Every kernel is compiled once more, as one that is long; what was compiled."""
     kernels = []
 
@@ -44,21 +44,21 @@ def entered(monkeypatch):
         (reductions, 8, 0),
     ],
 )
-def test_programs_of_one_shape(entered, shape, count, n, warps):
+def test_programs_of_one_shape(recompiled_kernels, shape, count, n, warps):
     program, x = module(shape, count), np.linspace(-1, 1, 128 * 41).astype(np.float32)
     expected, outputs = np.zeros(128, np.float32), np.zeros(128, np.float32)
     tileir.interpret(program, None, 1, [x.copy(), expected, n])
     GpuExecutor().launch(program, None, 1, [x, outputs, n], num_warps=warps)
-    assert shape is not accesses or "$entrance_" in entered[0].ptx
+    assert shape is not accesses or "$entrance_" in recompiled_kernels[0].ptx
     np.testing.assert_allclose(outputs, expected, rtol=1e-5)
 
 
 @pytest.mark.parametrize("seed", range(60))
 @pytest.mark.parametrize("name", ["gpu-1", "gpu-4"])
-def test_generated_programs(entered, name, seed):
+def test_generated_programs(recompiled_kernels, name, seed):
     verdict = check(case(name, seed))
     assert verdict.failure is None
-    assert entered
+    assert recompiled_kernels
 
 
 @pytest.mark.parametrize("n", [0, 1, 128 * 2900 - 77])

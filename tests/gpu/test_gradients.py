@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from tests.backend.warp_specialize.gradients import case, gradients
-from tests.backend.warp_specialize.test_atomic_accumulation import expected, problem, shared_depth
-from tests.backend.warp_specialize.test_gradients import check, fused, near
+from tests.backend.warp_specialize.test_atomic_accumulation import expected_c, problem, shared_depth
+from tests.backend.warp_specialize.test_gradients import check, fused_gradients, near
 from tileir.backend.executors import GpuExecutor
 from tileir.machine import dtype_of
 from tileir.types import BF16
@@ -42,7 +42,7 @@ def test_all_gradients(
 ) -> None:
     inputs = case(t, d, heads=4, group=group, causal=causal, kind=KINDS[kind])
     reference = gradients(inputs)
-    near(fused(launch, inputs, reference, *shape), inputs, reference)
+    near(fused_gradients(launch, inputs, reference, *shape), inputs, reference)
 
 
 @pytest.mark.parametrize("tile", [(64, 64), (128, 40), (128, 192)])
@@ -50,7 +50,7 @@ def test_all_gradients(
 def test_what_is_added(size: tuple[int, int, int], tile: tuple[int, int]) -> None:
     """By copies, and by threads where no map can; by blocks that share places."""
     arguments = problem(*size)
-    reference = expected(arguments)
+    reference = expected_c(arguments)
     grid = (-(-size[0] // tile[0]), -(-size[1] // tile[1]), -(-size[2] // 64))
     GpuExecutor().launch(shared_depth(*tile, 32, 2), None, grid, arguments)
     np.testing.assert_array_equal(arguments[2], reference)

@@ -36,7 +36,7 @@ def test_a_matmul_is_tuned(tmp_path, search):
     key=["n"],
 )
 @triton.jit
-def scaled(x, y, n, BLOCK: tl.constexpr):
+def triple(x, y, n, BLOCK: tl.constexpr):
     i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     tl.store(y + i, 3.0 * tl.load(x + i, i < n), i < n)
 
@@ -46,10 +46,10 @@ def test_an_autotuned_kernel_on_arrays_of_the_gpu():
     n = 1 << 22
     x = torch.randn(n, device="cuda")
     y = torch.full_like(x, float("nan"))
-    scaled[lambda p: (triton.cdiv(n, p["BLOCK"]),)](x, y, n)
+    triple[lambda p: (triton.cdiv(n, p["BLOCK"]),)](x, y, n)
     torch.cuda.synchronize()
     assert torch.equal(y, 3.0 * x)
-    times = scaled.configs_timings
+    times = triple.configs_timings
     assert len(times) == 9
     assert all(5e-6 < seconds < 1e-3 for seconds in times.values())
-    assert times[scaled.best_config] == min(times.values())
+    assert times[triple.best_config] == min(times.values())

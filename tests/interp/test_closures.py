@@ -51,7 +51,7 @@ def same(got: Any, expected: Any) -> bool:
     )
 
 
-def checked(op: Op) -> bool:
+def has_quick_step(op: Op) -> bool:
     """Whether `op` has a quick step, which gives what evaluating gives: arrays, and bit for bit."""
     count = len(op.inputs)
     results = tuple(range(count, count + len(op.results)))
@@ -85,7 +85,7 @@ def test_a_quick_step_is_its_op(name: str) -> None:
     assert kind is not None
     for shape in ((), (7,), (3, 1)):
         ops = list(cells(kind, shape))
-        results = [checked(op) for op in ops if op.predicate is None]
+        results = [has_quick_step(op) for op in ops if op.predicate is None]
         plain = [type(op).evaluate is kind.evaluate and not _unusual(op) for op in ops]
         assert all(quick or not usual for quick, usual in zip(results, plain, strict=True)), name
         assert any(results) or not ops
@@ -130,7 +130,7 @@ entry:
 """
 
 
-def prepared(text: str, *arguments: int) -> CompiledFunction:
+def prepare_text(text: str, *arguments: int) -> CompiledFunction:
     machine = make_machine("ieee")
     machine.grid, machine.ids = (8, 1, 1), None
     values = [Tensor(np.array(a, d)) for a, d in zip(arguments, (np.uint64, np.int32))]  # noqa: B905
@@ -143,8 +143,8 @@ def left(code: CompiledFunction) -> list[str | None]:
 
 
 def test_what_follows_from_arguments_and_literals_is_computed_once() -> None:
-    assert left(prepared(ONCE, 1 << 40, 5)) == ["pid", "e", "f", "p"]
-    assert left(prepared(ONCE)) == ["two", "three", "b", "c", "d", "pid", "e", "f", "xs", "p"]
+    assert left(prepare_text(ONCE, 1 << 40, 5)) == ["pid", "e", "f", "p"]
+    assert left(prepare_text(ONCE)) == ["two", "three", "b", "c", "d", "pid", "e", "f", "xs", "p"]
 
 
 @pytest.mark.parametrize("limit", [0, 64, 65, 129, 193, 257, 1000])
@@ -152,7 +152,7 @@ def test_tiles_that_are_kept_have_no_more_elements_than_the_limit(
     limit: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(preparation, "UNIFORM_ELEMENTS", limit)
-    code = prepared(ONCE, 1 << 40, 5)
+    code = prepare_text(ONCE, 1 << 40, 5)
     tiles = [r for op in code.function.ops for r in op.results if shape_of(r.type)]
     kept = 64 * sum(r.name not in left(code) for r in tiles)
     assert kept <= limit
@@ -165,7 +165,7 @@ def test_values_that_are_dead_leave_their_slots() -> None:
         "tir 1.0\n\ndefine kernel void @k(i32* %x, i32 %n) {\nentry:\n  %pid = program_id i32",
         "  %v0 = add i32 %pid, %n", *lines, "  store %x, %v199\n  ret\n}\n",
     ])  # fmt: skip
-    assert len(prepared(text).template) < 20
+    assert len(prepare_text(text).template) < 20
 
 
 def test_undefined_operands_are_left_to_the_op() -> None:

@@ -58,7 +58,7 @@ OWN, JOINED = 11, 15 * 4
 """Ops of the kernel, and pairs of elements that are combined."""
 
 
-def combined(by: str, **options: Any) -> Any:
+def path_report(by: str, **options: Any) -> Any:
     x, y = np.arange(64, dtype=np.float32) % 23, np.zeros(4, np.float32)
     report = run(COMBINED.replace("BY", by), 1, x, y, **options)
     assert y.tolist() == x.reshape(16, 4).max(0).tolist()
@@ -67,13 +67,13 @@ def combined(by: str, **options: Any) -> Any:
 
 def test_a_function_runs_for_a_whole_tile_at_once() -> None:
     """16 rows are combined in 4 steps."""
-    assert combined("larger").ops["fmaximum"] == 4
-    assert combined("parted").ops["cond_br"] == 4
+    assert path_report("larger").ops["fmaximum"] == 4
+    assert path_report("parted").ops["cond_br"] == 4
 
 
 def test_the_limit_of_ops_counts_every_element() -> None:
     needed = OWN + 2 * JOINED
-    combined("larger", limit=needed)
+    path_report("larger", limit=needed)
     x, y = np.zeros(64, np.float32), np.zeros(4, np.float32)
     for less in (1, 2, OWN):
         fails("TIR0516", "ret", COMBINED.replace("BY", "larger"), 1, x, y, limit=needed - less)

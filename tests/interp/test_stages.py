@@ -43,7 +43,7 @@ ROW_COPY = (
 )
 
 
-def shared(
+def run_stage(
     lines: str, stage: int = 0, row: int = 0, column: int = 0, code: str = "", at: str = ""
 ) -> Any:
     x, y = np.arange(32, dtype=np.float32), np.zeros(32, np.float32)
@@ -56,26 +56,26 @@ def shared(
 
 def test_what_was_stored_is_loaded() -> None:
     for lines in (STORED + LOADED, STORED + WINDOW, WHOLE_COPY + LOADED, WHOLE_COPY + WINDOW):
-        assert shared(lines)
-    assert shared(WHOLE_COPY + LOADED, stage=1)
+        assert run_stage(lines)
+    assert run_stage(WHOLE_COPY + LOADED, stage=1)
 
 
 @pytest.mark.parametrize("read", [LOADED, WINDOW])
 def test_what_was_never_stored_is_undefined(read: str) -> None:
-    shared(read, code="TIR0505", at="store %q")
-    shared(STORED + read, stage=1, code="TIR0505", at="store %q")
-    shared(ODD + read, code="TIR0505", at="store %q")
-    assert shared(ODD + STORED + read)
+    run_stage(read, code="TIR0505", at="store %q")
+    run_stage(STORED + read, stage=1, code="TIR0505", at="store %q")
+    run_stage(ODD + read, code="TIR0505", at="store %q")
+    assert run_stage(ODD + STORED + read)
 
 
 @pytest.mark.parametrize("stage", [-1, 2, 3, 1000])
 def test_there_are_as_many_stages_as_requested(stage: int) -> None:
     for lines, at in ((STORED + LOADED, "local_load"), (STORED + WINDOW, "local_gather"),
                       (WHOLE_COPY + LOADED, "async_copy")):  # fmt: skip
-        assert f"no stage {stage}" in shared(lines, stage=stage, code="TIR0501", at=at)
+        assert f"no stage {stage}" in run_stage(lines, stage=stage, code="TIR0501", at=at)
 
 
 def test_a_copy_fills_a_stage() -> None:
-    shared(ROW_COPY + LOADED, code="TIR0501", at="async_copy")
+    run_stage(ROW_COPY + LOADED, code="TIR0501", at="async_copy")
     for row, column in ((1, 0), (0, 1), (-1, 0)):
-        shared(STORED + WINDOW, row=row, column=column, code="TIR0501", at="local_gather")
+        run_stage(STORED + WINDOW, row=row, column=column, code="TIR0501", at="local_gather")

@@ -33,7 +33,7 @@ from tileir.tools.opt import main as opt
 
 
 @triton.jit
-def unrolled(x, N: tl.constexpr):
+def unrolled_stores(x, N: tl.constexpr):
     for i in tl.static_range(N):
         tl.store(x + i, 1)  # evaluated too often
 
@@ -113,7 +113,7 @@ def test_every_limit_has_a_program() -> None:
 
 
 @contextmanager
-def refused(excess: Excess) -> Iterator[None]:
+def expect_limit(excess: Excess) -> Iterator[None]:
     """The body raises the error of the limit, at its line."""
     with pytest.raises(TileirError) as caught:
         yield
@@ -134,19 +134,19 @@ def test_compilation_and_caches(name: str, tmp_path: Path) -> None:
     for cache in (Cache(None), Cache(DiskStore(tmp_path / name))):
         kernel = cache.compile(module, "sm_90a")
         submitted = cache.submit(module, "sm_90a")
-        with refused(excess):
+        with expect_limit(excess):
             cache.compile(module, "sm_90a", option)
-        with refused(excess):
+        with expect_limit(excess):
             cache.submit(module, "sm_90a", option).result()
         with limits(**{name: excess.value}):
-            with refused(excess):
+            with expect_limit(excess):
                 cache.compile(module, "sm_90a")
-            with refused(excess):
+            with expect_limit(excess):
                 cache.submit(module, "sm_90a").result()
         assert cache.compile(module, "sm_90a") is kernel and submitted.result() is kernel
-    with limits(**{name: excess.value}), refused(excess):
+    with limits(**{name: excess.value}), expect_limit(excess):
         compile_kernel(module, "sm_90a")
-    with refused(excess):
+    with expect_limit(excess):
         compile_kernel(module, "sm_90a", option)
 
 
@@ -191,7 +191,7 @@ def test_executors_and_the_hook_of_triton(channel: str, name: str, monkeypatch: 
         monkeypatch.setenv("TILEIR_CACHE", "off")
     with limits(**{name: excess.value}):
         if checks in excess.checked:
-            with refused(excess):
+            with expect_limit(excess):
                 act(excess)
         elif name != "register_percent":  # 65,536 elements by a simulator take long
             act(excess)
@@ -265,7 +265,7 @@ def test_executors_that_ran_it_under_other_limits(where: str, name: str) -> None
     module, kind = module_of(excess), {"simt": "gpu"}.get(where, where)
     launch(excess, where, module)
     if kind in excess.checked:
-        with limits(**{name: excess.value}), refused(excess):
+        with limits(**{name: excess.value}), expect_limit(excess):
             launch(excess, where, module)
     launch(excess, where, module)
 
@@ -273,7 +273,7 @@ def test_executors_that_ran_it_under_other_limits(where: str, name: str) -> None
 def test_what_exceeds_a_limit_of_the_cpu_is_not_left_to_the_interpreter() -> None:
     x = np.zeros(64, np.float32)
     with limits(operations=9), pytest.raises(TileirError, match="limit operations is 9"):
-        unrolled[(1,)](x, 40)
+        unrolled_stores[(1,)](x, 40)
 
 
 @attrs.frozen
@@ -365,10 +365,10 @@ def test_time_of_commands(endless: Endless, tmp_path: Path, capfd: Any) -> None:
 
 
 EVALUATED: dict[str, Callable[[Any, int], Any]] = {
-    "module": lambda x, n: unrolled.module({"x": "*fp32"}, {"N": n}),
-    "warmup": lambda x, n: unrolled.warmup(x, n, grid=(1,)),
+    "module": lambda x, n: unrolled_stores.module({"x": "*fp32"}, {"N": n}),
+    "warmup": lambda x, n: unrolled_stores.warmup(x, n, grid=(1,)),
     **{
-        f"launch {on}": lambda x, n, on=on: unrolled[(1,)](x, n, on=on)
+        f"launch {on}": lambda x, n, on=on: unrolled_stores[(1,)](x, n, on=on)
         for on in ("interpreter", "simt", "cpu")
     },
 }

@@ -113,12 +113,12 @@ def test_an_error_shows_what_the_request_that_failed_wrote():
 def test_the_time_limit_is_not_of_the_start(monkeypatch):
     intervals, timer = [], threading.Timer
 
-    def noted(seconds, *arguments):
+    def record_timer(seconds, *arguments):
         intervals.append(seconds)
         return timer(600, *arguments)
 
     worker_pool.close()
-    monkeypatch.setattr(threading, "Timer", noted)
+    monkeypatch.setattr(threading, "Timer", record_timer)
     with limits.limits(seconds=2):
         for number in (1, 2):
             assert isolation.run(Task("k", "a stage"), abs, -number) == number

@@ -173,16 +173,16 @@ def _long(count, call=None):
 
 @pytest.mark.parametrize("target", ["sm_90a", "sm_80", "cpu"])
 def test_operations_of_a_function_count_without_calls(target):
-    def compiled(count):
+    def compile_long(count):
         if target == "cpu":
             with limits(operations=20):
                 return lower(_long(count), "k")
         options = {"limits": {"operations": 20}}
         return compile_kernel(_long(count), target=target, options=options)
 
-    assert compiled(20)
+    assert compile_long(20)
     with pytest.raises(tileir.TileirError) as caught:
-        compiled(21)
+        compile_long(21)
     assert caught.value.code == "TIR1601" and "@k has 21 operations" in str(caught.value)
     assert caught.value.line == 10 + 20, "the first operation beyond the limit"
 

@@ -32,7 +32,7 @@ done:
 MATMUL = Path(__file__).with_name("matmul.tir").read_text()
 
 
-def unfollowed(text, target="sm_90a", **options):
+def unfulfilled_requests(text, target="sm_90a", **options):
     remarks = compile_kernel(parse(text), target, options).remarks
     return [r for r in remarks if r.code == "TIR0760"]
 
@@ -56,27 +56,29 @@ def loop(attributes="", latch=""):
      ("max_registers = 64", "", {}, "max_registers = 64 is not followed", 2)],
 )  # fmt: skip
 def test_a_request_that_is_not_followed_is_remarked_upon(attributes, latch, options, words, line):
-    (remark,) = unfollowed(loop(attributes, latch), **options)
+    (remark,) = unfulfilled_requests(loop(attributes, latch), **options)
     assert words in remark.message and remark.location.line == line
 
 
 @pytest.mark.slow
 def test_nothing_is_reported_of_what_is_followed():
-    assert not unfollowed(loop(), num_warps=2, num_stages=1, max_registers=64, opt_level=1)
-    assert not unfollowed(MATMUL)
-    assert not unfollowed(MATMUL, num_stages=3)
-    assert not unfollowed(MATMUL, "sm_80", num_stages=3)
+    assert not unfulfilled_requests(
+        loop(), num_warps=2, num_stages=1, max_registers=64, opt_level=1
+    )
+    assert not unfulfilled_requests(MATMUL)
+    assert not unfulfilled_requests(MATMUL, num_stages=3)
+    assert not unfulfilled_requests(MATMUL, "sm_80", num_stages=3)
 
 
 def test_stages_that_do_not_fit():
-    (remark,) = unfollowed(MATMUL, num_stages=1_000_000)
+    (remark,) = unfulfilled_requests(MATMUL, num_stages=1_000_000)
     assert "num_stages = 1000000 is not followed: 6 are used" in remark.message
 
 
 def test_roles_need_a_target_that_has_them():
-    (remark,) = unfollowed(MATMUL, "sm_80", warp_specialize=True)
+    (remark,) = unfulfilled_requests(MATMUL, "sm_80", warp_specialize=True)
     assert "sm_80 has no wgmma and TMA" in remark.message
-    (remark,) = unfollowed(MATMUL, "sm_90a", warp_specialize=False, persistent=True)
+    (remark,) = unfulfilled_requests(MATMUL, "sm_90a", warp_specialize=False, persistent=True)
     assert remark.message == "persistent = True is not followed: warp_specialize = False"
 
 

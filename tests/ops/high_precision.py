@@ -81,7 +81,7 @@ def angle(y: Decimal, x: Decimal) -> Decimal:
     return arctangent(y / x) + (PI if y >= 0 else -PI) if x else (PI / 2).copy_sign(y)
 
 
-def raised(x: Decimal, y: Decimal) -> Decimal:
+def power(x: Decimal, y: Decimal) -> Decimal:
     return (x.ln() * y).exp()
 
 
@@ -110,7 +110,7 @@ FUNCTIONS: dict[str, Real] = {
     "erfc": complement,
     "cbrt": lambda x: (abs(x).ln() / 3).exp().copy_sign(x),
     "rsqrt": lambda x: 1 / x.sqrt(),
-    "pow": raised,
+    "pow": power,
 }
 
 

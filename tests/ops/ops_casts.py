@@ -19,7 +19,7 @@ def width(data: Array) -> int:
     return 1 if data.dtype == bool else 8 * data.dtype.itemsize
 
 
-def truncated(op: Any, x: Array) -> Any:
+def truncate(op: Any, x: Array) -> Any:
     """fptosi, fptoui: Python's int() where it fits; the lanes that do."""
     bits = element_of(op.to).bits
     low = -(1 << (bits - 1)) if op.mnemonic == "fptosi" else 0
@@ -77,8 +77,8 @@ CAST: dict[str, Oracle] = {
     "zext": lambda op, x: (x.astype(np.int64) & ((1 << width(x)) - 1)).astype(dtype_of(op.to)),
     "sext": lambda op, x: (-x.astype(np.int8) if x.dtype == bool else x).astype(dtype_of(op.to)),
     "fpext": lambda op, x: x.astype(np.float64).astype(dtype_of(op.to)),
-    "fptosi": truncated,
-    "fptoui": truncated,
+    "fptosi": truncate,
+    "fptoui": truncate,
     "sitofp": from_integer(True),
     "uitofp": from_integer(False),
     "ptrtoint": lambda op, x: np.array(

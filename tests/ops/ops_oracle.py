@@ -68,7 +68,7 @@ def nearest(rule: Callable[..., Any]) -> Oracle:
     return lambda op, *arrays: rule(*arrays)
 
 
-def flushed(x: Array) -> Array:
+def flush_subnormals(x: Array) -> Array:
     small = np.abs(x) < np.float32(2.0**-126)
     return np.where(small, np.copysign(np.float32(0), x), x)
 
@@ -80,13 +80,13 @@ def arithmetic(rule: Callable[..., Any]) -> Oracle:
         if op.rounding.value != "rn":
             return NotImplemented
         if op.ftz:
-            return flushed(rule(*map(flushed, arrays)))
+            return flush_subnormals(rule(*map(flush_subnormals, arrays)))
         return rule(*arrays)
 
     return oracle
 
 
-def fused(a: Array, b: Array, c: Array) -> Array:
+def fused_multiply_add(a: Array, b: Array, c: Array) -> Array:
     """By exact fractions where everything is finite."""
     plain = a.astype(np.float64) * b.astype(np.float64) + c.astype(np.float64)
     out = np.array(plain)
@@ -229,7 +229,7 @@ FLOAT: dict[str, Oracle] = {
     "fmul": arithmetic(np.multiply),
     "fdiv": arithmetic(np.divide),
     "frem": nearest(lambda a, b: np.fmod(*(x.astype(np.float64) for x in (a, b))).astype(a.dtype)),
-    "fma": arithmetic(fused),
+    "fma": arithmetic(fused_multiply_add),
     "fneg": nearest(np.negative),
     "fabs": nearest(np.abs),
     "copysign": nearest(np.copysign),

@@ -24,7 +24,7 @@ MACHINE = Machine()
 WITH_AXES = [s for s in SHAPES if s]
 
 
-def wrapped(rule: Callable[[int, int], int], signed: bool) -> Callable[..., Any]:
+def wrap(rule: Callable[[int, int], int], signed: bool) -> Callable[..., Any]:
     """An integer rule on unbounded numbers, wrapped at the end."""
 
     def combine(items: list[Any], like: Any) -> Any:
@@ -40,10 +40,10 @@ def wrapped(rule: Callable[[int, int], int], signed: bool) -> Callable[..., Any]
 
 
 INTEGER = {
-    "add": wrapped(lambda a, b: a + b, False), "mul": wrapped(lambda a, b: a * b, False),
-    "and": wrapped(lambda a, b: a & b, False), "or": wrapped(lambda a, b: a | b, False),
-    "xor": wrapped(lambda a, b: a ^ b, False), "smin": wrapped(min, True),
-    "smax": wrapped(max, True), "umin": wrapped(min, False), "umax": wrapped(max, False),
+    "add": wrap(lambda a, b: a + b, False), "mul": wrap(lambda a, b: a * b, False),
+    "and": wrap(lambda a, b: a & b, False), "or": wrap(lambda a, b: a | b, False),
+    "xor": wrap(lambda a, b: a ^ b, False), "smin": wrap(min, True),
+    "smax": wrap(max, True), "umin": wrap(min, False), "umax": wrap(max, False),
 }  # fmt: skip
 
 

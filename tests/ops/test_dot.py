@@ -110,7 +110,7 @@ def test_undefined_elements_reach_their_row_or_column() -> None:
     assert got.undef is not None and got.undef.tolist() == [[True, False], [True, False]]
 
 
-def scaled(a: Tile, b: Tile, c: Tile, *scales: Tile | None, **attributes: Any) -> Any:
+def scaled_dot(a: Tile, b: Tile, c: Tile, *scales: Tile | None, **attributes: Any) -> Any:
     values = [None if s is None else Value(s) for s in scales]
     return SCALED(Value(a), Value(b), Value(c), *values, **attributes)
 
@@ -120,7 +120,7 @@ def test_scales_multiply_groups() -> None:
     a = rng.standard_normal((4, 64)).astype(dtype_of(F8E4M3))
     b = rng.standard_normal((64, 4)).astype(dtype_of(F8E4M3))
     scale = np.array([[1.0, 4.0]] * 4).astype(dtype_of(F8E8M0))
-    op = scaled(
+    op = scaled_dot(
         Tile(F8E4M3, (4, 64)), Tile(F8E4M3, (64, 4)), Tile(F32, (4, 4)), Tile(F8E8M0, (4, 2)),
         None, lhs=OperandFormat.E4M3, rhs=OperandFormat.E4M3,
     )  # fmt: skip
@@ -146,7 +146,7 @@ def test_every_operand_has_scales_of_its_own(
         for f, rows in (("a", m), ("b", n))
     }
     types = [Tile(F8E8M0, scales[f].shape) if f in scaled_operands else None for f in "ab"]
-    op = scaled(
+    op = scaled_dot(
         *(Tile(F8E4M3, s) for s in shapes.values()), Tile(F32, (*stacked, m, n)), *types,
         lhs=OperandFormat.E4M3, rhs=OperandFormat.E4M3,
     )  # fmt: skip
@@ -174,7 +174,7 @@ def test_packed_e2m1_holds_the_first_number_in_the_low_bits(k_pack: bool) -> Non
     else:
         numbers = np.concatenate((low, high))
     b = np.eye(32).astype(dtype_of(F16))
-    op = scaled(
+    op = scaled_dot(
         Tile(I8, shape), Tile(F16, (32, 32)), Tile(F32, (2, 32)),
         lhs=OperandFormat.E2M1, rhs=OperandFormat.F16, lhs_k_pack=k_pack,
     )  # fmt: skip
@@ -191,7 +191,7 @@ def test_a_packed_b_is_packed_along_its_k_or_its_columns(k_pack: bool) -> None:
     low, high = (numbers[s] if k_pack else numbers[:, s] for s in (first, second))
     packed = (low | high << 4).astype(np.int8)
     a = np.random.default_rng(7).integers(-3, 4, (4, 32)).astype(np.float16)
-    op = scaled(
+    op = scaled_dot(
         Tile(F16, (4, 32)), Tile(I8, packed.shape), Tile(F32, (4, 6)), lhs=OperandFormat.F16,
         rhs=OperandFormat.E2M1, rhs_k_pack=k_pack,
     )  # fmt: skip

@@ -82,10 +82,10 @@ def test_functions_of_two_are_within_their_bound(name: str, ranges: Any) -> None
 
 
 def test_every_inexact_function_is_checked() -> None:
-    assert set(FUNCTIONS) == {*RANGES, "pow", "atan2"} == set(_stated())
+    assert set(FUNCTIONS) == {*RANGES, "pow", "atan2"} == set(_ops_with_ulp())
 
 
-def _stated() -> list[str]:
+def _ops_with_ulp() -> list[str]:
     from tileir.op import all_ops
 
     return [

@@ -55,7 +55,7 @@ def build(name: str, operands: tuple[Any, ...], attributes: dict[str, Any]) -> A
     return kind(*operands, **attributes)
 
 
-def broken(code: str, operand: str, name: str, operands: Any, attributes: Any) -> None:
+def check_violation(code: str, operand: str, name: str, operands: Any, attributes: Any) -> None:
     with pytest.raises(VerifyError) as caught:
         build(name, operands, attributes)
     diagnostic = caught.value.diagnostics[0]
@@ -67,8 +67,8 @@ def test_the_buffer_is_in_shared_memory_and_holds_the_element(name: str) -> None
     build(name, *arguments(name, SHARED, WHOLE))
     for space in AddressSpace:
         if space is not AddressSpace.SHARED:
-            broken("TIR0101", "buffer", name, *arguments(name, Pointer(F16, space), WHOLE))
-    broken("TIR0101", "buffer", name, *arguments(name, SHARED, Tile(F32, (8, 16))))
+            check_violation("TIR0101", "buffer", name, *arguments(name, Pointer(F16, space), WHOLE))
+    check_violation("TIR0101", "buffer", name, *arguments(name, SHARED, Tile(F32, (8, 16))))
 
 
 @for_each("name", ["gpu.local_load", "gpu.local_store"])
@@ -90,7 +90,7 @@ def test_a_part_of_a_stage_has_two_offsets(
     name: str, shape: tuple[int, ...], offsets: tuple[int, ...]
 ) -> None:
     operands, attributes = arguments(name, SHARED, Tile(F16, shape))
-    broken("TIR0112", "offsets", name, operands, {**attributes, "offsets": offsets})
+    check_violation("TIR0112", "offsets", name, operands, {**attributes, "offsets": offsets})
 
 
 @for_each("name", ["rows", "columns"])
@@ -100,7 +100,7 @@ def test_a_window_has_a_step_per_dimension_and_none_goes_back(
 ) -> None:
     operands, attributes = arguments("gpu.local_gather", SHARED, WHOLE)
     build("gpu.local_gather", operands, {**attributes, name: (0, 2)})
-    broken("TIR0112", name, "gpu.local_gather", operands, {**attributes, name: steps})
+    check_violation("TIR0112", name, "gpu.local_gather", operands, {**attributes, name: steps})
 
 
 @pytest.mark.parametrize("columns", [(0,), (0, 0), (-1, 2), (16, 1), (8, 9), (0, 1, 2)])
@@ -108,7 +108,9 @@ def test_columns_that_are_stored_alone_are_the_tiles(columns: tuple[int, ...]) -
     operands, attributes = arguments("gpu.local_store", SHARED, WHOLE)
     for right in ((0, 16), (15, 1), (4, 8), ()):
         build("gpu.local_store", operands, {**attributes, "columns": right})
-    broken("TIR0112", "columns", "gpu.local_store", operands, {**attributes, "columns": columns})
+    check_violation(
+        "TIR0112", "columns", "gpu.local_store", operands, {**attributes, "columns": columns}
+    )
 
 
 @for_each(
@@ -134,14 +136,14 @@ def test_shared_memory_has_stages_rows_and_columns(
     right = {"type": SHARED, "shape": (3, 8, 16)}
     for more in ({}, {"panel": 8}, {"panel": 8, "fast": 0}, {"swizzle": 3}):
         build("gpu.shared_alloc", (), {**right, **more})
-    broken(code, operand, "gpu.shared_alloc", (), {**right, **changes})
+    check_violation(code, operand, "gpu.shared_alloc", (), {**right, **changes})
 
 
 BLOCK, BUFFER = Descriptor(Tile(F16, (64, 32))), v(SHARED)
 BARRIERS = v(Pointer(I64, AddressSpace.SHARED))
 
 
-def copied(name: str, descriptor: Type = BLOCK, buffer: Value = BUFFER, count: int = 2) -> Any:
+def tensor_copy(name: str, descriptor: Type = BLOCK, buffer: Value = BUFFER, count: int = 2) -> Any:
     """Operands and attributes of a copy of blocks by tensor maps, with so many indices."""
     places = (BARRIERS, ZERO) if name == "gpu.tma_load" else ()
     return (v(descriptor), buffer, ZERO, *places, (ZERO,) * count), {}
@@ -149,35 +151,35 @@ def copied(name: str, descriptor: Type = BLOCK, buffer: Value = BUFFER, count: i
 
 @pytest.mark.parametrize("name", ["gpu.tma_load", "gpu.tma_store"])
 def test_blocks_that_are_copied_have_an_index_per_dimension_and_fit_the_buffer(name: str) -> None:
-    build(name, *copied(name))
-    build(name, *copied(name, Descriptor(Tile(F16, (1, 64, 32))), count=3))
+    build(name, *tensor_copy(name))
+    build(name, *tensor_copy(name, Descriptor(Tile(F16, (1, 64, 32))), count=3))
     for count in (0, 1, 3):
-        broken("TIR0117", "indices", name, *copied(name, count=count))
-    broken("TIR0101", "buffer", name, *copied(name, Descriptor(Tile(F32, (64, 32)))))
-    broken("TIR0101", "buffer", name, *copied(name, buffer=v(Pointer(F16))))
-    operands, _ = copied(name, Descriptor(Tile(F16, (1, 64, 32))), count=3)
+        check_violation("TIR0117", "indices", name, *tensor_copy(name, count=count))
+    check_violation("TIR0101", "buffer", name, *tensor_copy(name, Descriptor(Tile(F32, (64, 32)))))
+    check_violation("TIR0101", "buffer", name, *tensor_copy(name, buffer=v(Pointer(F16))))
+    operands, _ = tensor_copy(name, Descriptor(Tile(F16, (1, 64, 32))), count=3)
     for axis in (0, 1):
         build(name, operands, {"axis": axis})
     for axis in (-1, 2, 3):
-        broken("TIR0106", "axis", name, operands, {"axis": axis})
+        check_violation("TIR0106", "axis", name, operands, {"axis": axis})
 
 
 def test_copies_add_f32_alone() -> None:
     buffer = v(Pointer(F32, AddressSpace.SHARED))
-    right, _ = copied("gpu.tma_store", Descriptor(Tile(F32, (64, 32))), buffer)
+    right, _ = tensor_copy("gpu.tma_store", Descriptor(Tile(F32, (64, 32))), buffer)
     for more in ({"add": True}, {"add": True, "warpgroup": True}, {"add": False}):
         build("gpu.tma_store", right, more)
-    operands, _ = copied("gpu.tma_store")
+    operands, _ = tensor_copy("gpu.tma_store")
     build("gpu.tma_store", operands, {"add": False})
-    broken("TIR0115", "add", "gpu.tma_store", operands, {"add": True})
+    check_violation("TIR0115", "add", "gpu.tma_store", operands, {"add": True})
 
 
 def test_blocks_that_are_multicast_are_one_or_more() -> None:
-    operands, _ = copied("gpu.tma_load")
+    operands, _ = tensor_copy("gpu.tma_load")
     for multicast in (1, 2, 8):
         build("gpu.tma_load", operands, {"multicast": multicast})
     for multicast in (0, -1):
-        broken("TIR0106", "multicast", "gpu.tma_load", operands, {"multicast": multicast})
+        check_violation("TIR0106", "multicast", "gpu.tma_load", operands, {"multicast": multicast})
 
 
 def test_a_is_a_tile_or_is_in_shared_memory() -> None:
@@ -185,8 +187,10 @@ def test_a_is_a_tile_or_is_in_shared_memory() -> None:
     for first in (SHARED, Tile(F16, (64, 16))):
         build("gpu.wgmma", (v(first), ZERO, v(SHARED), ZERO, total), {})
     for first in (Pointer(F16), Pointer(F16, AddressSpace.CONSTANT)):
-        broken("TIR0101", "a", "gpu.wgmma", (v(first), ZERO, v(SHARED), ZERO, total), {})
-    broken("TIR0101", "b", "gpu.wgmma", (v(SHARED), ZERO, v(Pointer(F16)), ZERO, total), {})
+        check_violation("TIR0101", "a", "gpu.wgmma", (v(first), ZERO, v(SHARED), ZERO, total), {})
+    check_violation(
+        "TIR0101", "b", "gpu.wgmma", (v(SHARED), ZERO, v(Pointer(F16)), ZERO, total), {}
+    )
 
 
 @pytest.mark.parametrize(
@@ -207,7 +211,7 @@ def test_blocks_share_whole_rows(shape: tuple[int, ...], blocks: int, allowed: b
     if allowed:
         build("gpu.cluster_scatter", operands, {"blocks": blocks})
     else:
-        broken("TIR0112", "value", "gpu.cluster_scatter", operands, {"blocks": blocks})
+        check_violation("TIR0112", "value", "gpu.cluster_scatter", operands, {"blocks": blocks})
 
 
 @for_each(
@@ -232,7 +236,7 @@ def test_a_role_has_a_warp_or_more_and_registers_by_warpgroups(
     if operand is None:
         build("gpu.role", ("f", ()), settings)
     else:
-        broken("TIR0106", operand, "gpu.role", ("f", ()), settings)
+        check_violation("TIR0106", operand, "gpu.role", ("f", ()), settings)
 
 
 def test_private_ops_are_about_private_buffers() -> None:
@@ -241,9 +245,9 @@ def test_private_ops_are_about_private_buffers() -> None:
     build("gpu.private_alloc", (), {"type": private})
     build("gpu.private_store", (v(private), ZERO, v(tile)), {})
     build("gpu.private_load", (v(private), ZERO), {})
-    broken("TIR0101", "type", "gpu.private_alloc", (), {"type": shared})
-    broken("TIR0101", "buffer", "gpu.private_store", (v(shared), ZERO, v(tile)), {})
-    broken("TIR0101", "buffer", "gpu.private_load", (v(shared), ZERO), {})
+    check_violation("TIR0101", "type", "gpu.private_alloc", (), {"type": shared})
+    check_violation("TIR0101", "buffer", "gpu.private_store", (v(shared), ZERO, v(tile)), {})
+    check_violation("TIR0101", "buffer", "gpu.private_load", (v(shared), ZERO), {})
 
 
 COMPUTING = {"gpu.cluster_rank", "gpu.convert_layout", "gpu.conditional_scale"}
@@ -260,4 +264,4 @@ def test_ops_that_synchronize_threads_or_touch_memory_take_no_predicate(kind: An
 )
 def test_a_check_and_an_order_hold_for_all_threads(name: str, operand: Value) -> None:
     build(name, (operand,), {})
-    broken("TIR0103", "predicate", name, (operand,), {"predicate": v(I1)})
+    check_violation("TIR0103", "predicate", name, (operand,), {"predicate": v(I1)})

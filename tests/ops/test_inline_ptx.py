@@ -40,12 +40,12 @@ def run(
     return list(got) if isinstance(got, tuple) else [got]
 
 
-def signed(number: int, bits: int = 32) -> int:
+def as_signed(number: int, bits: int = 32) -> int:
     low = number & (1 << bits) - 1
     return low - (low >> bits - 1 << bits)
 
 
-def unsigned(number: int) -> int:
+def u32(number: int) -> int:
     return number & 0xFFFFFFFF
 
 
@@ -61,13 +61,13 @@ def lop3(a: int, b: int, c: int, table: int) -> int:
         ("sub.u32 $0, $1, $2;", lambda a, b: a - b),
         ("mul.lo.s32 $0, $1, $2;", lambda a, b: a * b),
         ("mul.hi.s32 $0, $1, $2;", lambda a, b: a * b >> 32),
-        ("mul.hi.u32 $0, $1, $2;", lambda a, b: unsigned(a) * unsigned(b) >> 32),
+        ("mul.hi.u32 $0, $1, $2;", lambda a, b: u32(a) * u32(b) >> 32),
         ("mad.lo.s32 $0, $1, $2, -9;", lambda a, b: a * b - 9),
         ("div.s32 $0, $1, $2;", lambda a, b: int(np.trunc(a / b))),
         ("rem.s32 $0, $1, $2;", lambda a, b: int(np.fmod(float(a), float(b)))),
-        ("rem.u32 $0, $1, $2;", lambda a, b: unsigned(a) % unsigned(b)),
+        ("rem.u32 $0, $1, $2;", lambda a, b: u32(a) % u32(b)),
         ("min.s32 $0, $1, $2;", min),
-        ("max.u32 $0, $1, $2;", lambda a, b: max(unsigned(a), unsigned(b))),
+        ("max.u32 $0, $1, $2;", lambda a, b: max(u32(a), u32(b))),
         ("abs.s32 $0, $1;", lambda a, b: abs(a)),
         ("neg.s32 $0, $1;", lambda a, b: -a),
         ("and.b32 $0, $1, $2;", lambda a, b: a & b),
@@ -77,30 +77,33 @@ def lop3(a: int, b: int, c: int, table: int) -> int:
         ("shl.b32 $0, $1, 40;", lambda a, b: 0),
         ("shr.s32 $0, $1, 3;", lambda a, b: a >> 3),
         ("shr.s32 $0, $1, 99;", lambda a, b: a >> 31),
-        ("shr.u32 $0, $1, $2;", lambda a, b: unsigned(a) >> min(unsigned(b), 32)),
-        ("popc.b32 $0, $1;", lambda a, b: unsigned(a).bit_count()),
-        ("clz.b32 $0, $1;", lambda a, b: 32 - unsigned(a).bit_length()),
-        ("brev.b32 $0, $1;", lambda a, b: int(f"{unsigned(a):032b}"[::-1], 2)),
+        ("shr.u32 $0, $1, $2;", lambda a, b: u32(a) >> min(u32(b), 32)),
+        ("popc.b32 $0, $1;", lambda a, b: u32(a).bit_count()),
+        ("clz.b32 $0, $1;", lambda a, b: 32 - u32(a).bit_length()),
+        ("brev.b32 $0, $1;", lambda a, b: int(f"{u32(a):032b}"[::-1], 2)),
         ("bfe.u32 $0, $1, 4, 9;", lambda a, b: a >> 4 & 511),
         ("bfi.b32 $0, $1, $2, 8, 4;", lambda a, b: b & ~0xF00 | (a & 15) << 8),
         ("prmt.b32 $0, $1, $2, 0x4103;", lambda a, b: int.from_bytes(
-            [unsigned(a) >> 24, unsigned(a) & 255, unsigned(a) >> 8 & 255, unsigned(b) & 255],
+            [u32(a) >> 24, u32(a) & 255, u32(a) >> 8 & 255, u32(b) & 255],
             "little")),
         ("prmt.b32 $0, $1, $2, 0xbbbb;", lambda a, b: -1 if a < 0 else 0),
         ("lop3.b32 $0, $1, $2, 255, 0xea;", lambda a, b: lop3(a, b, 255, 0xEA)),
         ("{ .reg .b32 t<2>; mov.b32 t1, $2; or.b32 $0, $1, t1; }", lambda a, b: a | b),
         ("{ .reg .b16 lo, hi; mov.b32 {lo, hi}, $1; mov.b32 $0, {hi, lo}; }",
-         lambda a, b: unsigned(a) >> 16 | unsigned(a) << 16),
+         lambda a, b: u32(a) >> 16 | u32(a) << 16),
         ("{ .reg .pred p; setp.lt.s32 p, $1, $2; selp.b32 $0, $1, $2, p; }", min),
         ("{ .reg .pred p; setp.lo.u32 p, $1, $2; mov.b32 $0, 1; @!p mov.b32 $0, 2; }",
-         lambda a, b: 1 if unsigned(a) < unsigned(b) else 2),
-        ("{ .reg .s8 t; cvt.s8.s32 t, $1; cvt.s32.s8 $0, t; } // sign", lambda a, b: signed(a, 8)),
+         lambda a, b: 1 if u32(a) < u32(b) else 2),
+        ("{ .reg .s8 t; cvt.s8.s32 t, $1; cvt.s32.s8 $0, t; } // sign",
+         lambda a, b: as_signed(a, 8)),
         ("cvt.sat.s8.s32 $0, $1;", lambda a, b: max(-128, min(127, a))),
     ],
 )  # fmt: skip
 def test_integers(body: str, expected: Any) -> None:
     (got,) = run(body, "=r,r,r", [I32], (I32, WORDS), (I32, OTHERS))
-    assert got.data.tolist() == [signed(expected(a, b)) for a, b in zip(WORDS, OTHERS, strict=True)]
+    assert got.data.tolist() == [
+        as_signed(expected(a, b)) for a, b in zip(WORDS, OTHERS, strict=True)
+    ]
 
 
 def test_the_nth_bit_that_is_set() -> None:

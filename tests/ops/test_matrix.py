@@ -36,7 +36,7 @@ MACHINE = Machine()
 NAMES = [o.mnemonic for o in all_ops() if not o.mnemonic.startswith("gpu.")]
 
 
-def chosen(op: Op, number: int) -> bool:
+def is_sampled(op: Op, number: int) -> bool:
     if os.environ.get("TILEIR_MATRIX") == "all":
         return True
     return zlib.crc32(f"{op.mnemonic} {number}".encode()) % 10 == 0 or number < 3
@@ -128,7 +128,7 @@ def test_op_means_what_the_oracle_says(name: str) -> None:
     for shape in SHAPES:
         for op in cells(kind, shape):
             number += 1
-            if not chosen(op, number):
+            if not is_sampled(op, number):
                 continue
             inputs = operands(op, number)
             got = op.evaluate(MACHINE, *inputs)
@@ -142,7 +142,7 @@ def test_op_means_what_the_oracle_says(name: str) -> None:
 
 
 def compare(op: Op, got: Any, expected: Any) -> None:
-    typed(op, got)
+    check_types(op, got)
     if len(op.results) == 1:
         agree(op, got, expected)
         return
@@ -150,7 +150,7 @@ def compare(op: Op, got: Any, expected: Any) -> None:
         agree(op, one, other)
 
 
-def typed(op: Op, got: Any) -> None:
+def check_types(op: Op, got: Any) -> None:
     """Values have the types that the op infers."""
     results = got if isinstance(got, tuple) else (got,)
     for tensor_, result in zip(results, op.results, strict=True):

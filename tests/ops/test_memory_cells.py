@@ -22,7 +22,7 @@ from .ops_inputs import numbers
 ELEMENTS: list[Element] = [s for s in SCALARS.values() if s in STORABLE.scalars] + [pointer(F32)]
 
 
-def typed(element: Element, shape: tuple[int, ...]) -> str:
+def type_text(element: Element, shape: tuple[int, ...]) -> str:
     return f"{element}<{', '.join(map(str, shape))}>" if shape else str(element)
 
 
@@ -30,11 +30,11 @@ def addresses(name: str, element: Element, shape: tuple[int, ...]) -> str:
     """Pointers `%NAME.p` to as many elements of `%NAME` as the shape has."""
     if not shape:
         return f"  %{name}.p = getelementptr {element}* %{name}, i32 0\n"
-    count, flat, tiled = math.prod(shape), f"%{name}.f", typed(I32, shape)
+    count, flat, tiled = math.prod(shape), f"%{name}.f", type_text(I32, shape)
     return (
         f"  {flat} = make_range i32<{count}>\n  %{name}.o = reshape {tiled} {flat}\n"
-        f"  %{name}.s = splat {typed(pointer(element), shape)} %{name}\n"
-        f"  %{name}.p = getelementptr {typed(pointer(element), shape)} %{name}.s, %{name}.o\n"
+        f"  %{name}.s = splat {type_text(pointer(element), shape)} %{name}\n"
+        f"  %{name}.p = getelementptr {type_text(pointer(element), shape)} %{name}.s, %{name}.o\n"
     )
 
 
@@ -66,7 +66,7 @@ def test_loads_and_stores_move_bits(element: Element, shape: tuple[int, ...]) ->
     count = math.prod(shape)
     x, y, z = (data(element, count, seed) for seed in (1, 2, 3))
     m = np.random.default_rng(4).random(count) < 0.5
-    kind, masks = typed(element, shape), typed(SCALARS["i1"], shape)
+    kind, masks = type_text(element, shape), type_text(SCALARS["i1"], shape)
     body = f"""\
   %mask = load {masks} %m.p
   %other = load {kind} %y.p
@@ -81,7 +81,7 @@ def test_loads_and_stores_move_bits(element: Element, shape: tuple[int, ...]) ->
     np.testing.assert_array_equal(bits(z), np.where(m, bits(x), bits(before)))
 
 
-def updated(kind: str, old: Any, value: Any) -> Any:
+def update_lane(kind: str, old: Any, value: Any) -> Any:
     """One lane of an atomic, in Python's numbers."""
     n = width(np.asarray(old))
     a, b = (
@@ -128,7 +128,7 @@ def atomic(kind: str, element: Element, shape: tuple[int, ...]) -> None:
     count = math.prod(shape)
     x, y, z = (tame(element, data(element, count, seed)) for seed in (5, 6, 7))
     m = np.random.default_rng(8).random(count) < 0.5
-    tile, masks = typed(element, shape), typed(SCALARS["i1"], shape)
+    tile, masks = type_text(element, shape), type_text(SCALARS["i1"], shape)
     body = f"""\
   %mask = load {masks} %m.p
   %v = load {tile} %y.p
@@ -136,7 +136,7 @@ def atomic(kind: str, element: Element, shape: tuple[int, ...]) -> None:
   store %z.p, %old, %mask
 """
     with np.errstate(all="ignore"):
-        new = np.array([updated(kind, a, b) for a, b in zip(x, y, strict=True)]).astype(x.dtype)
+        new = np.array([update_lane(kind, a, b) for a, b in zip(x, y, strict=True)]).astype(x.dtype)
     expected = np.where(m, bits(new), bits(x))
     kept = np.where(m, bits(x), bits(z))
     run(element, shape, body, x=x, y=y, z=z, m=m)
@@ -155,7 +155,7 @@ def test_exchange_where_equal(element: Element, shape: tuple[int, ...]) -> None:
         .astype(bits(x).dtype)
         .view(x.dtype)
     )
-    tile = typed(element, shape)
+    tile = type_text(element, shape)
     body = f"""\
   %compare = load {tile} %z.p
   %new = load {tile} %y.p

@@ -36,7 +36,7 @@ class Spelling:
         self.kind: type[Op] = kind
         self.spelled = self._by_field(arguments, dict(settings))
         self.values: list[Value] = []
-        self.expected = self._expected()
+        self.expected = self._expected_code()
 
     def _by_field(self, arguments: tuple[Any, ...], settings: dict[str, Any]) -> dict[str, Any]:
         many = settings.pop("_variadic", None)
@@ -48,7 +48,7 @@ class Spelling:
             fields.remove(many)
         return {**dict(zip(fields, arguments, strict=False)), **settings}
 
-    def _expected(self) -> str:
+    def _expected_code(self) -> str:
         """The code: the reader's own where the value is none that the attribute can have."""
         field = next((f for f in self.kind.schema if f.name == self.operand), None)
         self.unreadable = (

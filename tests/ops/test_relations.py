@@ -23,7 +23,7 @@ ORDER: dict[str, Callable[[Any, Any], bool]] = {
 }  # fmt: skip
 
 
-def compared(
+def comparison_results(
     name: str, element: Scalar, word: Any, a: Any, b: Any
 ) -> tuple[list[bool], list[bool]]:
     """What `name` gives, and its opposite."""
@@ -44,7 +44,7 @@ def test_integers(element: Scalar, word: IntegerPredicate) -> None:
     wrap = 2 * half if word.value[0] == "u" else 0
     rule = ORDER[word.value if word.value in ORDER else word.value[1:]]
     expected = [rule(x % wrap, y % wrap) if wrap else rule(x, y) for x, y in pairs]
-    assert compared("icmp", element, word, a, b) == (expected, [not e for e in expected])
+    assert comparison_results("icmp", element, word, a, b) == (expected, [not e for e in expected])
 
 
 SPECIAL = [0.0, -0.0, 1.0, -1.0, 1.5, math.inf, -math.inf, math.nan, -math.nan]
@@ -55,11 +55,11 @@ SPECIAL = [0.0, -0.0, 1.0, -1.0, 1.5, math.inf, -math.inf, math.nan, -math.nan]
 def test_floats(element: Scalar, word: FloatPredicate) -> None:
     pairs = [(x, y) for x in SPECIAL for y in SPECIAL]
     a, b = (np.array(side).astype(dtype_of(element)) for side in zip(*pairs, strict=True))
-    expected = [related(word.value, x, y) for x, y in pairs]
-    assert compared("fcmp", element, word, a, b) == (expected, [not e for e in expected])
+    expected = [is_true(word.value, x, y) for x, y in pairs]
+    assert comparison_results("fcmp", element, word, a, b) == (expected, [not e for e in expected])
 
 
-def related(word: str, x: float, y: float) -> bool:
+def is_true(word: str, x: float, y: float) -> bool:
     """`o` relations are false of a NaN, `u` relations true (IEEE 754-2019 5.11)."""
     unordered = math.isnan(x) or math.isnan(y)
     if word in ("true", "false"):

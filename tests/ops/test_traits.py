@@ -26,9 +26,9 @@ MOVING = {
 """Computing ops that are not elementwise; hints promise something about neighbours."""
 
 
-def permuted(value: Any, order: Any) -> Any:
+def permute(value: Any, order: Any) -> Any:
     if isinstance(value, tuple):
-        return tuple([permuted(v, order) for v in value])
+        return tuple([permute(v, order) for v in value])
     if value is None or not value.data.ndim:
         return value
     return Tensor(value.data[order], None if value.undef is None else value.undef[order])
@@ -59,9 +59,9 @@ def test_elements_of_elementwise_ops_do_not_see_each_other(name: str) -> None:
             continue
         inputs = operands(op, number)
         straight = flat(op.evaluate(MACHINE, *inputs))
-        mixed = flat(op.evaluate(MACHINE, *permuted(tuple(inputs), order)))
+        mixed = flat(op.evaluate(MACHINE, *permute(tuple(inputs), order)))
         for one, other in zip(straight, mixed, strict=True):
-            assert bits(permuted(one, order)) == bits(other)
+            assert bits(permute(one, order)) == bits(other)
 
 
 def test_what_is_elementwise_on_a_gpu() -> None:

@@ -31,7 +31,7 @@ def outcome(module: Module, name: str, seed: int) -> dict[str, bytes] | str:
     """The arrays that function `name` leaves when called with numbers drawn from `seed`, or the
     code of what stopped it."""
     types = [p.type for p in module.functions[name].parameters]
-    if any(isinstance(pointed(t), Pointer) for t in types):
+    if any(isinstance(pointee_of(t), Pointer) for t in types):
         return "an array of addresses has no numbers"
     if any(isinstance(t, Pointer) and t.space is AddressSpace.SHARED for t in types):
         return "no array is in shared memory"
@@ -48,7 +48,7 @@ def calling(module: Module, function: Function) -> Module:
     """`module` with a kernel `caller` that calls `function`, which returns nothing."""
     parameters, body, operands = [], [], []
     for number, parameter in enumerate(function.parameters):
-        parameters.append(f"{pointed(parameter.type)}* %b{number}")
+        parameters.append(f"{pointee_of(parameter.type)}* %b{number}")
         body += _argument(parameter.type, f"%b{number}", f"%v{number}")
         operands.append(f"%v{number}")
     callee = function.evolve(kernel=False)
@@ -89,13 +89,13 @@ def arguments(function: Function, seed: int) -> dict[str, Any]:
     generator = np.random.default_rng(zlib.crc32(function.name.encode()) + seed)
     by_name: dict[str, Any] = {}
     for number, parameter in enumerate(function.parameters):
-        element = str(pointed(parameter.type))
+        element = str(pointee_of(parameter.type))
         low, high = (0, 2) if element == "i1" else (-4, 7)
         by_name[f"b{number}"] = generator.integers(low, high, SIZE).astype(DTYPES[element])
     return by_name
 
 
-def pointed(type: Type) -> Type:
+def pointee_of(type: Type) -> Type:
     """What a pointer or tile of pointers points to; the element of anything else."""
     element = element_of(type)
     return element.pointee if isinstance(element, Pointer) else element

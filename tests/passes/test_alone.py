@@ -70,7 +70,7 @@ def meaning(name: str) -> dict[str, Any] | None:
 
 
 @lru_cache(8)
-def prepared(name: str, before: str) -> Module:
+def prepare(name: str, before: str) -> Module:
     return run(program(name), before).module if before else program(name)
 
 
@@ -81,13 +81,13 @@ def ways(name: str) -> Iterator[tuple[str, str, str]]:
             yield name, before, pass_name
 
 
-def checked(name: str, before: str, pass_name: str) -> None:
+def check_pass(name: str, before: str, pass_name: str) -> None:
     """Run the pass and judge what it does."""
     try:
-        module = prepared(name, before)
+        module = prepare(name, before)
         result = run(module, pass_name)
     except TileirError as error:
-        refused(error)
+        check_refusal(error)
         return
     verify(result.module)
     assert print_module(parse(print_module(result.module))) == print_module(result.module)
@@ -102,7 +102,7 @@ def checked(name: str, before: str, pass_name: str) -> None:
         assert differ(actual, expected) is None
 
 
-def refused(error: TileirError) -> None:
+def check_refusal(error: TileirError) -> None:
     """A pass may refuse a program, at a place, and not by its own fault."""
     assert error.code not in DEFECTS, error
     assert error.location is not None, error
@@ -114,14 +114,14 @@ def test_a_sample_of_passes_on_programs(part: int) -> None:
     for name in PROGRAMS[part::8]:
         for way in ways(name):
             if zlib.crc32(":".join(way).encode()) % EVERY == 0:
-                checked(*way)
+                check_pass(*way)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_every_pass_on_every_program(name: str) -> None:
     for way in ways(name):
-        checked(*way)
+        check_pass(*way)
 
 
 def test_every_pass_is_among_them() -> None:
@@ -175,10 +175,10 @@ def test_coalesce_leaves_what_others_replace_before(text: str, named: str) -> No
 
 def test_faults_of_passes_are_told_from_refusals() -> None:
     with pytest.raises(AssertionError):
-        refused(PassError(Diagnostic("TIR0601", "no place")))
+        check_refusal(PassError(Diagnostic("TIR0601", "no place")))
     invalid = PassError(Diagnostic("TIR0606", "left an invalid module", programs_place()))
     with pytest.raises(AssertionError):
-        refused(invalid)
+        check_refusal(invalid)
 
 
 def programs_place() -> Any:

@@ -20,7 +20,7 @@ SHOWN = [each_pass for each_pass in all_passes() if each_pass.level != "pipeline
 """Pipelines are made of stages, most of them passes that show what they do."""
 
 
-def shown(result: Pass) -> tuple[str, str, str]:
+def example_of(result: Pass) -> tuple[str, str, str]:
     """The options that a pass's docstring shows it with, and the programs."""
     text = inspect.getdoc(result.function) or ""
     _, options, rest = re.split(r"before ?({.*})?:\n", text, maxsplit=1)
@@ -30,7 +30,7 @@ def shown(result: Pass) -> tuple[str, str, str]:
 
 @pytest.mark.parametrize("actual", SHOWN, ids=lambda result: result.name)
 def test_before_and_after(actual: Pass) -> None:
-    options, before, after = shown(actual)
+    options, before, after = example_of(actual)
     assert before and after, f"{actual.name} shows no program before and after"
     result = run(parse(HEADER + before), actual.name + options)
     expected = parse(HEADER + after)
@@ -54,5 +54,5 @@ def test_a_pass_needs_a_docstring() -> None:
     with pytest.raises(TypeError, match="needs a docstring"):
 
         @pass_("undocumented")
-        def undocumented(function: Function) -> Function:
+        def undocumented_pass(function: Function) -> Function:
             return function

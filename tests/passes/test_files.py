@@ -50,7 +50,7 @@ def test_file(path: Path, request: pytest.FixtureRequest) -> None:
         if function is not old:
             assert _text(function) != _text(old), f"@{name} was rebuilt"
             _same_meaning(module, result.module, name, range(FEW))
-    printed = shown(result, unchanged=result.module is module)
+    printed = expected_text(result, unchanged=result.module is module)
     if request.config.getoption("--bless"):
         path.write_text(text + AFTER + printed)
     else:
@@ -91,7 +91,7 @@ def _same_meaning(before: Module, after: Module, name: str, seeds: range) -> Non
             assert actual == expected, f"@{name} on the numbers of seed {seed}"
 
 
-def shown(result: Run, *, unchanged: bool) -> str:
+def expected_text(result: Run, *, unchanged: bool) -> str:
     """The text expected for `result`."""
     text = "; unchanged\n" if unchanged else print_module(result.module)
     remarks = [f"; {d.code} at line {d.location and d.location.line}: {d.message}\n"
@@ -112,13 +112,13 @@ def test_every_law_of_shapes_has_a_program(monkeypatch: pytest.MonkeyPatch) -> N
     applied: set[str] = set()
     build = Law.build
 
-    def recorded(law: Law, *rest: Any) -> Any:
+    def record_law(law: Law, *rest: Any) -> Any:
         result = build(law, *rest)
         if result is not None:
             applied.add(law.text)
         return result
 
-    monkeypatch.setattr(Law, "build", recorded)
+    monkeypatch.setattr(Law, "build", record_law)
     for path in FILES:
         if path.parent.name == "peephole":
             run(parse(path.read_text().partition(AFTER)[0]), "peephole")

@@ -11,7 +11,7 @@ from tileir.textual import parse, print_module
 MODULE = "tir 1.0\n\ndefine void @f({} %p) {{\nentry:\n  {}\n  store %p, %x\n  ret\n}}\n"
 
 
-def folded(element: str, op: str) -> str:
+def folded_literal(element: str, op: str) -> str:
     """What the store writes after folding; "" where `op` is still there."""
     text = print_module(run(parse(MODULE.format(f"{element}*", op)), "fold").module)
     return "" if "%x =" in text else text.split("store %p, ")[1].split("\n")[0]
@@ -20,7 +20,7 @@ def folded(element: str, op: str) -> str:
 @pytest.mark.parametrize(("extent", "expected"), [(65536, "65536"), (65537, ""), (131072, "")])
 def test_tiles_up_to_a_size(extent: int, expected: str) -> None:
     op = f"%x = reduce i32 i32<{extent}> 1 {{axis = 0, combiner = add}}"
-    assert folded("i32", op) == expected
+    assert folded_literal("i32", op) == expected
 
 
 @for_each(
@@ -34,4 +34,4 @@ def test_tiles_up_to_a_size(extent: int, expected: str) -> None:
     ],
 )
 def test_bits_of_every_width(element: str, op: str, expected: str) -> None:
-    assert folded(element, op) == expected
+    assert folded_literal(element, op) == expected

@@ -55,7 +55,7 @@ def _instances(law: Law) -> Iterator[laws.Instance]:
                 break
 
 
-def swapped(instance: laws.Instance) -> Iterator[laws.Instance]:
+def commuted_instances(instance: laws.Instance) -> Iterator[laws.Instance]:
     """The instance with the operands of a commutative root exchanged, where no literals."""
     op = instance.root
     first, second, *_ = (*op.inputs, None, None)
@@ -79,7 +79,7 @@ def test_a_law_applies_to_its_left_side(chosen: Sequence[Law]) -> None:
 def applies_to_its_left_side(law: Law) -> None:
     rule, count = rules([law]), 0
     for instance in instances(law):
-        for each in (instance, *swapped(instance)):
+        for each in (instance, *commuted_instances(instance)):
             assert rule(each.root, laws._Definitions(each.ops)) is not each.root, each.ops
             assert law(each.root, laws._Definitions(each.ops)) is not None
             count += 1
@@ -102,7 +102,7 @@ def does_not_apply_without_what_it_asks_for(law: Law) -> None:
     for op in inner:
         rest = tuple(other for other in instance.ops if other is not op)
         assert law(instance.root, laws._Definitions(rest)) is None
-    for changed in _distinguished(instance.root):
+    for changed in _generalized_ops(instance.root):
         assert law(changed, laws._Definitions((*inner, changed))) is None, changed
 
 
@@ -144,7 +144,7 @@ def test_attributes_that_a_law_states() -> None:
         assert matches(law, test) is (word == "slt")
 
 
-def _distinguished(op: Op) -> Iterator[Op]:
+def _generalized_ops(op: Op) -> Iterator[Op]:
     """`op` with one of its literals unknown, or one of two equal operands another value."""
     for field in op.schema:
         if field.kind is not FieldKind.OPERAND:
@@ -155,69 +155,69 @@ def _distinguished(op: Op) -> Iterator[Op]:
             yield op.evolve(**{field.name: Value(old.type, "other")}, results=())
 
 
-def applied(law: str, op: Op, *before: Op) -> object:
+def apply_law(law: str, op: Op, *before: Op) -> object:
     return Law(law)(op, laws._Definitions(before))
 
 
 def test_names_matched_twice() -> None:
-    assert applied("sub(x, x) = 0", Sub(X, X)) == Replace((constant(I32, 0),))
-    assert applied("sub(x, x) = 0", Sub(X, Y)) is None
+    assert apply_law("sub(x, x) = 0", Sub(X, X)) == Replace((constant(I32, 0),))
+    assert apply_law("sub(x, x) = 0", Sub(X, Y)) is None
     seven = constant(I32, 7)
-    assert applied("add(C, C) = 0", Add(seven, constant(I32, 7))) is not None
-    assert applied("add(C, C) = 0", Add(seven, constant(I32, 8))) is None
-    assert applied("add(C, D) = 0", Add(seven, X)) is None
+    assert apply_law("add(C, C) = 0", Add(seven, constant(I32, 7))) is not None
+    assert apply_law("add(C, C) = 0", Add(seven, constant(I32, 8))) is None
+    assert apply_law("add(C, D) = 0", Add(seven, X)) is None
 
 
 def test_a_law_tries_both_orders_and_forgets_the_first() -> None:
     inner = And(X, Y)
     z = inner.result
     for op in (Or(z, Y), Or(Y, z)):
-        assert applied("or(and(x, y), y) = y", op, inner) == Replace((Y,))
-    assert applied("or(and(x, y), y) = y", Or(z, Z), inner) is None
+        assert apply_law("or(and(x, y), y) = y", op, inner) == Replace((Y,))
+    assert apply_law("or(and(x, y), y) = y", Or(z, Z), inner) is None
 
 
 def test_results_by_their_number() -> None:
     test = ICmp(X, Y, predicate_=IntegerPredicate.SLT)
     first, second = test.results
     law = "and(p: icmp(x, y){predicate = *}, p#1) = false"
-    assert applied(law, And(first, second), test) == Replace((constant(I1, False),))
-    assert applied(law, And(first, first), test) is None
+    assert apply_law(law, And(first, second), test) == Replace((constant(I1, False),))
+    assert apply_law(law, And(first, first), test) is None
     other = ICmp(X, Y, predicate_=IntegerPredicate.SLT)
-    assert applied(law, And(first, other.results[1]), test, other) is None
+    assert apply_law(law, And(first, other.results[1]), test, other) is None
     second_alone = "xor(icmp#1(x, y){predicate = *}, true) = true"
-    assert applied(second_alone, Xor(second, constant(I1, True)), test) is not None
-    assert applied(second_alone, Xor(first, constant(I1, True)), test) is None
+    assert apply_law(second_alone, Xor(second, constant(I1, True)), test) is not None
+    assert apply_law(second_alone, Xor(first, constant(I1, True)), test) is None
 
 
 def test_literals_match_their_own_kind() -> None:
     f, p = Value(F32, "f"), Value(pointer(F32), "p")
-    assert applied("fadd(x, 1.0) = x", FAdd(f, constant(F32, 1.0)))
-    assert applied("fadd(x, 1) = x", FAdd(f, constant(F32, 1.0))) is None
-    assert applied("add(x, 1.0) = x", Add(X, constant(I32, 1))) is None
-    assert applied("and(x, true) = x", And(X, constant(I32, 1))) is None
+    assert apply_law("fadd(x, 1.0) = x", FAdd(f, constant(F32, 1.0)))
+    assert apply_law("fadd(x, 1) = x", FAdd(f, constant(F32, 1.0))) is None
+    assert apply_law("add(x, 1.0) = x", Add(X, constant(I32, 1))) is None
+    assert apply_law("and(x, true) = x", And(X, constant(I32, 1))) is None
     flag = Value(I1, "c")
-    assert applied("and(x, true) = x", And(flag, constant(I1, True)))
-    assert applied("add(x, 300) = x", Add(Value(I8, "b"), constant(I8, 44))) is None
-    assert applied("getelementptr(x, 0) = x", GetElementPtr(p, constant(I64, 0)))
+    assert apply_law("and(x, true) = x", And(flag, constant(I1, True)))
+    assert apply_law("add(x, 300) = x", Add(Value(I8, "b"), constant(I8, 44))) is None
+    assert apply_law("getelementptr(x, 0) = x", GetElementPtr(p, constant(I64, 0)))
 
 
 def test_literals_are_looked_for_on_the_right_alone() -> None:
     zero = constant(I32, 0)
-    assert applied("add(x, 0) = x", Add(X, zero)) == Replace((X,))
-    assert applied("add(x, 0) = x", Add(zero, X)) is None
-    assert applied("add(x, C) = C", Add(zero, X)) is None
+    assert apply_law("add(x, 0) = x", Add(X, zero)) == Replace((X,))
+    assert apply_law("add(x, 0) = x", Add(zero, X)) is None
+    assert apply_law("add(x, C) = C", Add(zero, X)) is None
 
 
 def test_a_null_pointer_is_zero() -> None:
     null = Constant(pointer(I32), 0)
     test = ICmp(Value(pointer(I32), "p"), null, predicate_=IntegerPredicate.EQ)
-    assert applied("icmp(x, 0){predicate = eq} = false, true", test) is not None
+    assert apply_law("icmp(x, 0){predicate = eq} = false, true", test) is not None
     for word in ("0.0", "1", "false"):
-        assert applied(f"icmp(x, {word}){{predicate = eq}} = false, true", test) is None
+        assert apply_law(f"icmp(x, {word}){{predicate = eq}} = false, true", test) is None
     other = ICmp(
         Value(pointer(I32), "p"), Constant(pointer(I32), 8), predicate_=IntegerPredicate.EQ
     )
-    assert applied("icmp(x, 0){predicate = eq} = false, true", other) is None
+    assert apply_law("icmp(x, 0){predicate = eq} = false, true", other) is None
 
 
 def test_what_is_put_in_carries_the_predicate() -> None:
@@ -227,7 +227,7 @@ def test_what_is_put_in_carries_the_predicate() -> None:
 
 
 def _ops(law: str, op: Op) -> tuple[Op, ...]:
-    result = applied(law, op)
+    result = apply_law(law, op)
     assert isinstance(result, tuple)
     return result
 
@@ -275,8 +275,8 @@ def test_the_notation() -> None:
 def test_a_right_side_of_another_type_does_not_stand() -> None:
     test = ICmp(X, Y, predicate_=IntegerPredicate.EQ)
     for right in ("x, true", "true, x", "x, y"):
-        assert applied(f"icmp(x, y){{predicate = eq}} = {right}", test) is None
-    assert applied("icmp(x, y){predicate = eq} = true, false", test) is not None
+        assert apply_law(f"icmp(x, y){{predicate = eq}} = {right}", test) is None
+    assert apply_law("icmp(x, y){predicate = eq} = true, false", test) is not None
 
 
 def test_general_rules_go_first_then_those_named_then_laws() -> None:
@@ -285,10 +285,10 @@ def test_general_rules_go_first_then_those_named_then_laws() -> None:
     def first(op: Op, _: object) -> object:
         return Y if op.inputs[0] is Z else op
 
-    def named(op: Op, _: object) -> object:
+    def second(op: Op, _: object) -> object:
         return Z if op.inputs[1] is Z else op
 
-    rule = rules([law], first=(first,), by_mnemonic={"sub": named})  # type: ignore[arg-type]
+    rule = rules([law], first=(first,), by_mnemonic={"sub": second})  # type: ignore[arg-type]
     walk = laws._Definitions(())
     assert rule(Sub(Z, Z), walk) is Y
     assert rule(Sub(X, Z), walk) is Z

@@ -206,7 +206,7 @@ def _instance(
     attributes: dict[str, Any],
 ) -> Instance | None:
     """The left side with types, or None where no ops have them."""
-    free = sorted({n.name for n in names(law.left)} - set(literals) - _named(law.left))
+    free = sorted({n.name for n in names(law.left)} - set(literals) - _attribute_names(law.left))
     lanes = _lane_count(element, len(free))
     shape = (lanes,)
     bound: dict[str, Operand] = {}
@@ -225,7 +225,7 @@ def _instance(
     return Instance(builder.bound, tuple(builder.ops), builder.ops[-1])
 
 
-def _named(term: Term) -> set[str]:
+def _attribute_names(term: Term) -> set[str]:
     return {a.name for a in _applies(term) if a.name is not None}
 
 
@@ -363,9 +363,9 @@ def _special(element: Element) -> list[int]:
 
 def test_names_are_bound() -> None:
     for law in LAWS:
-        bound = {n.name for n in names(law.left)} | _named(law.left) | set(law.let)
+        bound = {n.name for n in names(law.left)} | _attribute_names(law.left) | set(law.let)
         for term in law.right:
-            bound |= _named(term)
+            bound |= _attribute_names(term)
             assert {n.name for n in names(term)} <= bound, law.text
 
 

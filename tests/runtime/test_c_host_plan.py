@@ -207,7 +207,7 @@ def test_a_header_encodes_the_tensor_maps_of_the_launcher(tmp_path, options):
     planned = plan_launch(host, (128, 1, 1), arguments, 132 if size == 1 else min(132 // size, 60))
     assert planned is not None
     maps = [line for line in lines if line.startswith("map")]
-    assert maps[:3] == [shown(values) for values in planned.maps]
+    assert maps[:3] == [text_of_map(values) for values in planned.maps]
     grid = [n * c for n, c in zip(planned.grid, compiled.metadata.cluster, strict=True)]
     position = next(i for i, line in enumerate(lines) if line.startswith("grid"))
     assert lines[position].split()[1:4] == list(map(str, grid))
@@ -229,7 +229,7 @@ def test_maps_at_the_bounds_of_what_the_hardware_can_have(tmp_path):
         for numbers, fits in edge_cases(size, rank):
             cases.append(f"{{{rank}, {', '.join(map(c_number, numbers))}}}")
             values = plan.map_values(numbers)
-            expected.append(shown(values[0]) if fits else "801")
+            expected.append(text_of_map(values[0]) if fits else "801")
     text.append(f"static const int64_t cases[][12] = {{{', '.join(cases)}}};")
     calls = " : ".join(f"x[0] == {rank} ? plan{rank}(x + 1)" for _, _, rank, _ in EDGE_KINDS)
     text.append(f"""int main(void) {{
@@ -248,7 +248,7 @@ def test_maps_at_the_bounds_of_what_the_hardware_can_have(tmp_path):
     assert run.stdout.splitlines() == expected
 
 
-def shown(values):
+def text_of_map(values):
     """A map as the driver of the test prints it: innermost dimension first."""
     recipe = values.recipe
     box = box_of(recipe.block, recipe.size, recipe.swizzle)

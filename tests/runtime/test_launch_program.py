@@ -132,7 +132,7 @@ WORDS = {
 }
 
 
-def drawn(r, words):
+def random_words(r, words):
     addresses = [16, 4096, 1 << 20, 1 << 40, 1 << 47, 4098, 4104]
     integers = [
         -8,
@@ -158,7 +158,7 @@ def drawn(r, words):
     ]
 
 
-def signed(numbers, words):
+def as_signed(numbers, words):
     return [(n + (1 << 31)) % (1 << 32) - (1 << 31) if w == "i32" else n
             for n, w in zip(numbers, words, strict=True)]  # fmt: skip
 
@@ -169,8 +169,8 @@ def test_maps_are_those_of_the_plan(name):
     machine = Machine(fresh(LaunchProgram((Planned(plan),)), words), len(words))
     r, counts = random.Random(name), {"fast": 0, "slow": 0}
     for _ in range(2000):
-        numbers = drawn(r, words)
-        values = plan.map_values(signed(numbers, words))
+        numbers = random_words(r, words)
+        values = plan.map_values(as_signed(numbers, words))
         launches = len(machine.launched)
         counts[machine(numbers)] += 1
         assert len(machine.launched) - launches == (values is not None)
@@ -186,8 +186,8 @@ def test_versions_are_those_of_the_plan(name):
     plan, words = WORDS[name]
     r, machines = random.Random(name), {}
     for _ in range(1500):
-        numbers = drawn(r, words)
-        numbers_signed = signed(numbers, words)
+        numbers = random_words(r, words)
+        numbers_signed = as_signed(numbers, words)
         units = plan.non_tma_alignments(numbers_signed)
         refused = plan.map_values(numbers_signed) is None
         if refused and units not in machines:

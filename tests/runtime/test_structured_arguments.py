@@ -53,7 +53,7 @@ def machine(monkeypatch):
     return machine
 
 
-def repeated(machine, launch, times=3):
+def repeat_launch(machine, launch, times=3):
     """The last launch of several, which machine code made."""
     for _ in range(times):
         launch()
@@ -63,29 +63,31 @@ def repeated(machine, launch, times=3):
 
 def test_tuples_are_passed_by_items(machine):
     x, y, z = TorchLike(4096), TorchLike(8192), TorchLike(16384)
-    first = repeated(machine, lambda: add[1]((x, (y, 5)), z, BLOCK=16))
+    first = repeat_launch(machine, lambda: add[1]((x, (y, 5)), z, BLOCK=16))
     assert first.words == (4096, 8192, 5, 16384)
-    second = repeated(machine, lambda: add[1]((z, (x, 7)), y, BLOCK=16), 1)
+    second = repeat_launch(machine, lambda: add[1]((z, (x, 7)), y, BLOCK=16), 1)
     assert second.words == (16384, 4096, 7, 8192) and second.handle == first.handle
     for other in (
         (x, (y, 16)), (x, (y, 1)), (TorchLike(4100), (y, 5)), (x, (TorchLike(4100), 5)),
         (x, (y, 5.0)), (x, (y, 1 << 40)), (x, Pair(y, 5)), Pair(x, (y, 5)),
     ):  # fmt: skip
-        launch_record = repeated(machine, lambda other=other: add[1](other, z, BLOCK=16), 2)
+        launch_record = repeat_launch(machine, lambda other=other: add[1](other, z, BLOCK=16), 2)
         assert (
             launch_record.handle != first.handle
             or isinstance(other, Pair)
             or Pair in map(type, other)
         )
-    assert repeated(machine, lambda: add[1]((x, (y, 5)), z, BLOCK=16), 1).handle == first.handle
+    assert (
+        repeat_launch(machine, lambda: add[1]((x, (y, 5)), z, BLOCK=16), 1).handle == first.handle
+    )
     with pytest.raises(LaunchError):
         add[1]((x, (TorchLike(4096, cuda=False), 5)), z, BLOCK=16)
 
 
 def test_tuples_of_other_lengths_are_other_calls(machine):
     x, y, z = TorchLike(4096), TorchLike(8192), TorchLike(16384)
-    repeated(machine, lambda: add[1]((x, (y, 5)), z, BLOCK=16))
-    words = repeated(machine, lambda: add[1]((x, (y, 5), y), z, BLOCK=16), 2).words
+    repeat_launch(machine, lambda: add[1]((x, (y, 5)), z, BLOCK=16))
+    words = repeat_launch(machine, lambda: add[1]((x, (y, 5), y), z, BLOCK=16), 2).words
     assert words == (4096, 8192, 5, 8192, 16384)
     with pytest.raises(Exception, match="index"):
         add[1]((x,), z, BLOCK=16)
@@ -102,21 +104,21 @@ def test_a_grid_that_is_a_function_is_given_tuples(machine):
 def test_descriptors_are_passed_by_parts(machine):
     z = TorchLike(16384, shape=(16,))
 
-    def described(address=4096, shape=(32, 48), block=(16, 16), **more):
+    def descriptor(address=4096, shape=(32, 48), block=(16, 16), **more):
         return TensorDescriptor.from_tensor(TorchLike(address, shape=shape), block, **more)
 
-    first = repeated(machine, lambda: copy[1](described(), z, 3))
+    first = repeat_launch(machine, lambda: copy[1](descriptor(), z, 3))
     assert first.words == (4096, 32, 48, 48, 16384, 3)
-    second = repeated(machine, lambda: copy[1](described(8192, (64, 80)), z, 5), 1)
+    second = repeat_launch(machine, lambda: copy[1](descriptor(8192, (64, 80)), z, 5), 1)
     assert second.words == (8192, 64, 80, 80, 16384, 5) and second.handle == first.handle
-    other = described()
+    other = descriptor()
     other.block_shape = [8, 16]
     handles = {first.handle}
-    for each in (other, described(padding="nan"), described(shape=(32, 40)), described(4104)):
-        handles.add(repeated(machine, lambda each=each: copy[1](each, z, 3), 2).handle)
+    for each in (other, descriptor(padding="nan"), descriptor(shape=(32, 40)), descriptor(4104)):
+        handles.add(repeat_launch(machine, lambda each=each: copy[1](each, z, 3), 2).handle)
     assert len(handles) == 5
-    assert repeated(machine, lambda: copy[1](described(), z, 3), 1).handle == first.handle
-    assert repeated(machine, lambda: copy[1](other, z, 3), 1).handle != first.handle
+    assert repeat_launch(machine, lambda: copy[1](descriptor(), z, 3), 1).handle == first.handle
+    assert repeat_launch(machine, lambda: copy[1](other, z, 3), 1).handle != first.handle
 
 
 def test_descriptors_within_tuples(machine):
@@ -127,7 +129,7 @@ def test_descriptors_within_tuples(machine):
         tl.store(z + tl.arange(0, 16), tl.sum(several[0].load([n, 0]), 0) + several[1])
 
     arguments = (TensorDescriptor.from_tensor(x, [16, 16]), 5.0)
-    launch_record = repeated(machine, lambda: copy_first[1](arguments, z, 3))
+    launch_record = repeat_launch(machine, lambda: copy_first[1](arguments, z, 3))
     assert launch_record.words[:4] == (4096, 32, 48, 48)
 
 
@@ -138,13 +140,13 @@ def test_constants_are_equal_by_value(machine):
         lambda: "".join(["n", "ame"]), lambda: (float("1"), *"t"), lambda: float("0.5"),
         lambda: (1, (2, 3)),
     ):  # fmt: skip
-        repeated(machine, lambda make=make: add[1]((x, (y, 5)), z, BLOCK=16, NAME=make()))
+        repeat_launch(machine, lambda make=make: add[1]((x, (y, 5)), z, BLOCK=16, NAME=make()))
         before = len(machine.launches)
         for _ in range(4):
             add[1]((x, (y, 5)), z, BLOCK=16, NAME=make())
         assert all(launch.native for launch in machine.launches[before:])
     for one, other in (((1,), (True,)), ((1,), (1.0,)), (0.0, -0.0), ("a", "b"), ((1,), (1, 1))):
-        repeated(machine, lambda one=one: add[1]((x, (y, 5)), z, BLOCK=16, NAME=one), 2)
+        repeat_launch(machine, lambda one=one: add[1]((x, (y, 5)), z, BLOCK=16, NAME=one), 2)
         add[1]((x, (y, 5)), z, BLOCK=16, NAME=other)
         assert not machine.launches[-1].native, (one, other)
 
@@ -239,18 +241,22 @@ def test_configurations_are_benched_by_launches_of_the_kernel(machine):
 
 def test_arrays_that_are_seen_as_another_type(machine):
     x, n = TorchLike(4096, "int32"), 50
-    first = repeated(machine, lambda: scale[1](triton.reinterpret(x, tl.float32), n, BLOCK=16))
+    first = repeat_launch(machine, lambda: scale[1](triton.reinterpret(x, tl.float32), n, BLOCK=16))
     other = TorchLike(8192, "int32")
-    second = repeated(
+    second = repeat_launch(
         machine, lambda: scale[1](triton.reinterpret(other, tl.float32), n, BLOCK=16), 1
     )
     assert (first.words, second.words) == ((4096, n), (8192, n)) and first.handle == second.handle
     for wrapped, same in (
         (triton.reinterpret(x, tl.float16), False), (x, False), (TorchLike(4096), True),
     ):  # fmt: skip
-        launch_record = repeated(machine, lambda wrapped=wrapped: scale[1](wrapped, n, BLOCK=16), 2)
+        launch_record = repeat_launch(
+            machine, lambda wrapped=wrapped: scale[1](wrapped, n, BLOCK=16), 2
+        )
         assert (launch_record.handle == first.handle) is same
     tensor = triton.reinterpret(TorchLike(4096, "int32", (32, 48)), tl.float32)
     descriptor = TensorDescriptor(tensor, (32, 48), (48, 1), [16, 16])
-    launch_record = repeated(machine, lambda: copy[1](descriptor, TorchLike(16384, shape=(16,)), 3))
+    launch_record = repeat_launch(
+        machine, lambda: copy[1](descriptor, TorchLike(16384, shape=(16,)), 3)
+    )
     assert launch_record.words == (4096, 32, 48, 48, 16384, 3)

@@ -89,7 +89,7 @@ def test_a_text_that_prints_otherwise_is_detected(tmp_path: Path) -> None:
     assert stability.check(tmp_path, 2) == []
 
 
-def edited(*path: Any, value: Any = None, drop: bool = False) -> dict[str, Any]:
+def edit_schema(*path: Any, value: Any = None, drop: bool = False) -> dict[str, Any]:
     """The schema of this release with something of it changed."""
     record = json.loads(json.dumps(schema()))
     at: Any = record
@@ -108,19 +108,19 @@ OVERFLOW = ("add", "fields", 2)
 @pytest.mark.parametrize(
     "new",
     [
-        edited("add", drop=True),
-        edited("add", "since", value=[1, 1]),
-        edited("add", "predicable", value=False),
-        edited("add", "results", value=[]),
-        edited("add", "fields", 0, drop=True),
-        edited("add", "fields", 0, "name", value="left"),
-        edited("add", "fields", 0, "kind", value="optional operand"),
-        edited("add", "fields", 0, "type", 2, 2, value=["i32"]),
-        edited(*OVERFLOW, drop=True),
-        edited(*OVERFLOW, "default", value="nsw"),
-        edited(*OVERFLOW, "words", value=["none", "nsw"]),
-        edited(*OVERFLOW, "form", value="string"),
-        edited("neg", "fields", value=[
+        edit_schema("add", drop=True),
+        edit_schema("add", "since", value=[1, 1]),
+        edit_schema("add", "predicable", value=False),
+        edit_schema("add", "results", value=[]),
+        edit_schema("add", "fields", 0, drop=True),
+        edit_schema("add", "fields", 0, "name", value="left"),
+        edit_schema("add", "fields", 0, "kind", value="optional operand"),
+        edit_schema("add", "fields", 0, "type", 2, 2, value=["i32"]),
+        edit_schema(*OVERFLOW, drop=True),
+        edit_schema(*OVERFLOW, "default", value="nsw"),
+        edit_schema(*OVERFLOW, "words", value=["none", "nsw"]),
+        edit_schema(*OVERFLOW, "form", value="string"),
+        edit_schema("neg", "fields", value=[
             *schema()["neg"]["fields"],
             {"name": "new", "kind": "attribute", "form": "int", "words": [], "default": "required"},
         ]),
@@ -137,8 +137,10 @@ def test_changes_that_keep_it() -> None:
     extra = {"name": "new", "kind": "attribute", "form": "int", "words": [], "default": "0"}
     for new in (
         {**old, "another": old["add"]},
-        edited("add", "fields", 0, "type", 2, 2, value=["f32", "i1", "i16", "i32", "i64", "i8"]),
-        edited(*OVERFLOW, "words", value=["none", "nsw", "nuw", "nsw_nuw", "wraps"]),
-        edited("add", "fields", value=[*old["add"]["fields"], extra]),
+        edit_schema(
+            "add", "fields", 0, "type", 2, 2, value=["f32", "i1", "i16", "i32", "i64", "i8"]
+        ),
+        edit_schema(*OVERFLOW, "words", value=["none", "nsw", "nuw", "nsw_nuw", "wraps"]),
+        edit_schema("add", "fields", value=[*old["add"]["fields"], extra]),
     ):
         assert changes(old, new) == []

@@ -51,7 +51,7 @@ def with_field(cls: type[Op], name: str, monkeypatch: pytest.MonkeyPatch, **fact
     tileir.versions.newer_fields.cache_clear()
 
 
-def refused(version: tuple[int, int], text: str = TEXT) -> list[tuple[str, int, int, str]]:
+def refusals_of(version: tuple[int, int], text: str = TEXT) -> list[tuple[str, int, int, str]]:
     module = parse(text.replace("tir 1.0", "tir 1.2"), "k.tir")
     with pytest.raises(VerifyError) as caught:
         print_module(module, version)
@@ -77,7 +77,7 @@ def test_a_module_is_written_for_a_later_and_an_older_version() -> None:
 @pytest.mark.usefixtures("later")
 def test_an_op_that_is_newer_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Add, "since", (1, 2))
-    assert refused((1, 1)) == [
+    assert refusals_of((1, 1)) == [
         ("TIR0401", 6, 3, "add needs tir 1.2; the module is tir 1.1"),
     ]
 
@@ -85,7 +85,7 @@ def test_an_op_that_is_newer_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("later")
 def test_an_attribute_that_is_newer_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     with_field(Add, "overflow", monkeypatch, since=(1, 1))
-    (result,) = refused((1, 0))
+    (result,) = refusals_of((1, 0))
     assert result[:3] == ("TIR0401", 6, 3)
     assert result[3].startswith("add with overflow = nsw needs tir 1.1")
     plain = TEXT.replace(" {overflow = nsw}", "")
@@ -103,7 +103,7 @@ def test_a_value_that_is_newer_is_named(monkeypatch: pytest.MonkeyPatch) -> None
     word: Enum = field.attribute.enum("nsw")
     kind = with_facts(field.attribute, since={word: (1, 2)})
     with_field(Add, "overflow", monkeypatch, attribute=kind)
-    assert [line for _, line, _, _ in refused((1, 1))] == [6]
+    assert [line for _, line, _, _ in refusals_of((1, 1))] == [6]
     other = TEXT.replace("nsw", "nuw")
     assert print_module(parse(other.replace("1.0", "1.2")), (1, 0)) == other
     tileir.versions.newer_fields.cache_clear()
@@ -112,7 +112,7 @@ def test_a_value_that_is_newer_is_named(monkeypatch: pytest.MonkeyPatch) -> None
 @pytest.mark.usefixtures("later")
 def test_a_type_that_is_newer_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(tileir.versions.TYPES, "i32", (1, 1))
-    result = refused((1, 0))
+    result = refusals_of((1, 0))
     assert [line for _, line, _, _ in result] == [3, 5, 6, 7]
     assert result[1][3] == "load with type i32 needs tir 1.1; the module is tir 1.0"
     assert {d.code for d in diagnose(parse(TEXT, verify=False))} == {"TIR0401"}

@@ -83,13 +83,13 @@ def test_totals_are_of_passes_that_there_are():
     assert sorted(read(Path(__file__).parents[2] / "docs" / "campaigns.json").keys() - facts) == []
 
 
-def counted(name, first, count, failures):
+def total_without_failures(name, first, count, failures):
     """In place of a run: all of its programs agree."""
     return Total(count, count, first=first)
 
 
 def test_so_many_programs_of_a_target_that_is_named(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(explorer, "run", counted)
+    monkeypatch.setattr(explorer, "run", total_without_failures)
     file, out = tmp_path / "totals.json", tmp_path / "new.json"
     write(file, {"cpu": Total(7590, 7590), "dce": Total(100, 100)})
     options = ["--file", str(file), "--failures", str(tmp_path), "--seconds", "3600"]
@@ -101,7 +101,7 @@ def test_so_many_programs_of_a_target_that_is_named(tmp_path, monkeypatch, capsy
 
 
 def test_all_has_a_tenth_as_many_programs_for_the_cpu(tmp_path, monkeypatch):
-    monkeypatch.setattr(explorer, "run", counted)
+    monkeypatch.setattr(explorer, "run", total_without_failures)
     monkeypatch.setattr(campaign, "targets", lambda: ["dce", "cpu"])
     monkeypatch.setattr(campaign, "_has_gpu", lambda: False)
     file = tmp_path / "totals.json"
@@ -227,12 +227,12 @@ def test_a_target_has_its_share_of_the_time(tmp_path, monkeypatch):
         return Total(count, seconds=3.0 if name == "simt" else 1.0, first=first)
 
     monkeypatch.setattr(explorer, "run", slow_or_fast)
-    monkeypatch.setattr(explorer, "_neediest", limited(explorer._neediest, 188))
+    monkeypatch.setattr(explorer, "_neediest", limit_calls(explorer._neediest, 188))
     explore({"simt": Total(20000), "dce": Total(), "text": Total()}, 300, tmp_path)
     assert [names.count(name) for name in ("simt", "dce", "text")] == [2, 6, 180]
 
 
-def limited(function, count):
+def limit_calls(function, count):
     """`function` for the first `count` calls, then None."""
     left = iter(range(count))
     return lambda *arguments: function(*arguments) if next(left, None) is not None else None
@@ -268,12 +268,12 @@ def test_a_planted_bug_is_found_and_made_small(tmp_path, monkeypatch):
     ],
 )
 def test_a_pass_whose_second_run_does_otherwise_is_found(monkeypatch, numbers, failure):
-    def numbered(module, _):
+    def number_kernel(module, _):
         kernel = module.kernel()
         kernel = kernel.evolve(attributes={**kernel.attributes, "number": next(numbers)})
         return SimpleNamespace(module=module.with_functions({kernel.name: kernel}))
 
-    monkeypatch.setattr(checking, "optimise", numbered)
+    monkeypatch.setattr(checking, "optimise", number_kernel)
     assert checking.check(checking.case("dce", 16)).failure == failure
 
 

@@ -33,7 +33,7 @@ UPDATES = ("atomic_rmw", "atomic_cas", "descriptor_reduce")
 
 
 @cache
-def drawn() -> tuple[Counter[str], Counter[tuple[str, str]]]:
+def drawn_ops() -> tuple[Counter[str], Counter[tuple[str, str]]]:
     """How often ops are predicated, and how often memory ops access what something is promised
     of, in the first programs."""
     predicated: Counter[str] = Counter()
@@ -61,7 +61,7 @@ def words(attributes: ParameterAttributes) -> list[str]:
 @pytest.mark.slow
 def test_every_op_that_takes_a_predicate_has_one() -> None:
     takers = {c.mnemonic for c in all_ops() if c.predicable and not c.mnemonic.startswith("gpu.")}
-    assert sorted(takers - OTHERS - drawn()[0].keys()) == []
+    assert sorted(takers - OTHERS - drawn_ops()[0].keys()) == []
 
 
 @pytest.mark.slow
@@ -69,7 +69,7 @@ def test_every_promise_is_tried_with_every_access() -> None:
     usual = ("noalias", "aligned(0)", "aligned(2)", "aligned(4)", "aligned(16)")
     expected = {(op, word) for op in (*READS, *WRITES, *UPDATES) for word in usual}
     expected |= {(op, "readonly") for op in READS} | {(op, "writeonly") for op in WRITES}
-    assert sorted(expected - drawn()[1].keys()) == []
+    assert sorted(expected - drawn_ops()[1].keys()) == []
 
 
 def test_a_number_is_promised_to_be_a_multiple() -> None:

@@ -23,7 +23,7 @@ SILENT = {"corr", "iriw", "iriw_rmw", "lb", "sb", "sb_rmw"}
 """Tests without a payload: with less order they have other outcomes, and no race."""
 
 
-def weakened() -> list[Any]:
+def weaker_tests() -> list[Any]:
     """Each test with a payload, with each of its orders relaxed or of the scope of a block."""
     cases: list[Any] = []
     for name in sorted(TESTS.keys() - SILENT):
@@ -71,7 +71,7 @@ def races(name: str, text: str, machine: str, repetitions: int) -> TileirError |
 
 
 @pytest.mark.sampled(23)
-@pytest.mark.parametrize(("name", "text"), weakened())
+@pytest.mark.parametrize(("name", "text"), weaker_tests())
 def test_less_order_is_a_race(name: str, text: str) -> None:
     error = races(name, text, "interpreter", 4)
     assert isinstance(error, InterpretError) and error.code == "TIR0517"
@@ -79,7 +79,7 @@ def test_less_order_is_a_race(name: str, text: str) -> None:
 
 
 @pytest.mark.sampled(1)
-@pytest.mark.parametrize(("name", "text"), weakened())
+@pytest.mark.parametrize(("name", "text"), weaker_tests())
 def test_less_order_is_a_race_by_threads(name: str, text: str) -> None:
     error = races(name, text, "simt", 2)
     assert isinstance(error, RaceError) and error.code == "TIR0721"

@@ -47,12 +47,12 @@ def names(source: str) -> set[str]:
     return {c.name for c in mutants("tileir/x.py", source)}
 
 
-def edited(source: str) -> set[str]:
+def mutated_sources(source: str) -> set[str]:
     return {c.source for c in mutants("tileir/x.py", source)}
 
 
 def test_each_operator_of_a_comparison_is_replaced() -> None:
-    assert edited("a = b < c\n") == {"a = (b <= c)\n", "a = (b >= c)\n"}
+    assert mutated_sources("a = b < c\n") == {"a = (b <= c)\n", "a = (b >= c)\n"}
 
 
 def test_conditions_constants_and_results_change() -> None:
@@ -73,7 +73,7 @@ def test_annotations_texts_and_names_stay() -> None:
 
 def test_an_edit_over_lines_leaves_later_lines_where_they_were() -> None:
     source = "f(\n    a\n)\ng()\n"
-    assert "pass\n\n\ng()\n" in edited(source)
+    assert "pass\n\n\ng()\n" in mutated_sources(source)
 
 
 def test_the_key_follows_the_definition_and_not_the_file() -> None:
@@ -243,14 +243,14 @@ def test_a_draw_stays_when_other_changes_come(tmp_path: Path) -> None:
     (tmp_path / "tileir").mkdir()
     path, options = tmp_path / "tileir/x.py", ["mutants", "tileir/x.py", "--root", str(tmp_path)]
 
-    def drawn(source: str) -> set[str]:
+    def drawn_keys(source: str) -> set[str]:
         path.write_text(source)
         parsed = _parser().parse_args([*options, "--sample", "12", "--seed", "3"])
         return {c.key for c in _mutants(parsed, MutationResults(tmp_path / "none.tsv"))}
 
     source = "".join(f"a{n} = b{n} < c{n}\n" for n in range(20))
-    before = drawn(source)
-    after = drawn("new = b < c\n" + source)
+    before = drawn_keys(source)
+    after = drawn_keys("new = b < c\n" + source)
     assert len(before) == len(after) == 12
     assert len(before - after) <= 2, "the new line has two mutants"
 
@@ -284,14 +284,14 @@ def test_seeded_bugs_fit_the_source() -> None:
     for change in seeded.changes(ROOT):
         compile(change.source, change.file, "exec")
         new_words = words(change.source) - words((ROOT / change.file).read_text())
-        assert not (new_words and new_words & undefined(change.source)), change.name
+        assert not (new_words and new_words & undefined_names(change.source)), change.name
 
 
 def words(source: str) -> set[str]:
     return set(re.findall(r"\w+", source))
 
 
-def undefined(source: str) -> set[str]:
+def undefined_names(source: str) -> set[str]:
     """Names that a module uses and that nothing in it defines: a bug with a name that is gone would
     be detected as a NameError, by any test."""
     nodes = nodes_by_type(ast.parse(source))
@@ -309,8 +309,10 @@ def undefined(source: str) -> set[str]:
 
 
 def test_names_that_nothing_defines_are_detected() -> None:
-    assert undefined("def f(x):\n    return x + NOTHING\n") == {"NOTHING"}
-    assert not undefined("import a.b as c\nfrom d import e\n[c, e, len(x := 1), x, __name__]\n")
+    assert undefined_names("def f(x):\n    return x + NOTHING\n") == {"NOTHING"}
+    assert not undefined_names(
+        "import a.b as c\nfrom d import e\n[c, e, len(x := 1), x, __name__]\n"
+    )
 
 
 @pytest.mark.slow

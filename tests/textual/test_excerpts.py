@@ -10,7 +10,7 @@ from tileir.render import render, render_error
 from tileir.textual import parse
 
 
-def shown(line: str, column: int, length: int, *, before: int = 0) -> tuple[str, str]:
+def excerpt_of(line: str, column: int, length: int, *, before: int = 0) -> tuple[str, str]:
     """The line and the mark below it, for a diagnostic on a text of `before` other lines."""
     text = "other\n" * before + line + "\nlast\n"
     at = Location("k.tir", before + 1, column)
@@ -28,7 +28,7 @@ def test_a_line_that_fits_is_shown_whole(width: int, before: int) -> None:
     line = "".join(chr(ord("a") + i % 26) for i in range(width))
     for column in {1, 2, width // 2 + 1, width, width + 1}:
         if column <= width + 1:
-            excerpt, mark = shown(line, column, 1, before=before)
+            excerpt, mark = excerpt_of(line, column, 1, before=before)
             assert excerpt == line
             assert mark == " " * (column - 1) + "^"
 
@@ -37,7 +37,7 @@ def test_a_line_that_fits_is_shown_whole(width: int, before: int) -> None:
 def test_of_a_long_line_what_is_around_the_place_is_shown(width: int) -> None:
     line = "".join(chr(ord("a") + i % 26) for i in range(width))
     for column in (1, 3, 79, 80, 81, 100, 160, width - 5, width):
-        excerpt, mark = shown(line, column, 3)
+        excerpt, mark = excerpt_of(line, column, 3)
         start = len(mark) - len(mark.lstrip())
         assert len(excerpt) <= 160 and excerpt in line
         assert excerpt[start] == line[column - 1]
@@ -47,7 +47,7 @@ def test_of_a_long_line_what_is_around_the_place_is_shown(width: int) -> None:
 
 
 def test_a_tab_is_one_column() -> None:
-    assert shown("\tret\t%x", 6, 2) == (" ret %x", "     ^^")
+    assert excerpt_of("\tret\t%x", 6, 2) == (" ret %x", "     ^^")
 
 
 def test_without_its_text_a_diagnostic_is_a_line() -> None:

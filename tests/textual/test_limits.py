@@ -19,7 +19,7 @@ def shape(extents: int) -> str:
     return f"{HEAD}declare void @f(f32<{', '.join('1' * extents)}> %p)\n"
 
 
-def repeated(dimension: str) -> str:
+def layout_text(dimension: str) -> str:
     return f"{HEAD}#l = layout(rank = 2, repeat = [lane 3 @ {dimension}])\n"
 
 
@@ -31,8 +31,8 @@ def repeated(dimension: str) -> str:
         ("TIR0007", literal("f32", "0x" + "0" * 15 + "7"), literal("f32", "0x" + "0" * 16 + "7")),
         ("TIR0007", literal("f32", "0." + "3" * 397), literal("f32", "0." + "3" * 398)),
         ("TIR0007", literal("i64", "0" * 19 + "7"), literal("i64", "0" * 20 + "7")),
-        ("TIR0701", repeated("00000001"), repeated("000000001")),
-        ("TIR0701", repeated("1"), repeated("2")),
+        ("TIR0701", layout_text("00000001"), layout_text("000000001")),
+        ("TIR0701", layout_text("1"), layout_text("2")),
         ("TIR0002", "tir 000001.000000\n", "tir 0000001.0\n"),
     ])  # fmt: skip
 def test_the_bound_is_where_it_is_stated(code: str, right: str, wrong: str) -> None:

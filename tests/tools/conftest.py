@@ -39,10 +39,12 @@ def crashing(monkeypatch):
 def breaking(monkeypatch):
     """A pass `break` that leaves out what defines a value."""
 
-    def broken(function: Function):
+    def remove_pure_ops(function: Function):
         block = function.entry
         ops = [op for op in block.ops if op.effects is not Effects.PURE]
         blocks = {block.label: type(block)(block.label, (), tuple(ops))}
         return function.evolve(blocks=blocks)
 
-    monkeypatch.setitem(find_passes._PASSES, "break", Pass("break", broken, "function", ()))
+    monkeypatch.setitem(
+        find_passes._PASSES, "break", Pass("break", remove_pure_ops, "function", ())
+    )

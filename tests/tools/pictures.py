@@ -25,7 +25,7 @@ def texts(tree, kind=None):
     return [t.text for t in tree.iter(SVG + "text") if kind is None or t.get("class") == kind]
 
 
-def labelled(tree, label):
+def groups_labelled(tree, label):
     return [g for g in tree.iter(SVG + "g") if g.get("data-label") == label]
 
 

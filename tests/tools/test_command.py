@@ -132,10 +132,10 @@ def test_a_locale_without_letters(tmp_path):
 
 
 def test_an_interrupted_command_says_so_alone(capsys, monkeypatch):
-    def interrupted(_):
+    def interrupt(_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("tileir.tools.explain.execute", interrupted)
+    monkeypatch.setattr("tileir.tools.explain.execute", interrupt)
     assert main(["explain"]) == 130
     assert capsys.readouterr().err == "interrupted\n"
 
@@ -147,10 +147,10 @@ def test_an_interrupted_command_says_so_alone(capsys, monkeypatch):
 def test_an_interrupt_before_the_arguments_are_read_is_no_traceback(
     main_, name, capsys, monkeypatch
 ):
-    def interrupted(*_):
+    def interrupt(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(name, interrupted)
+    monkeypatch.setattr(name, interrupt)
     assert main_(["explain"]) == 130
     assert capsys.readouterr().err == "interrupted\n"
 

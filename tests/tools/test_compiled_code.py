@@ -10,7 +10,7 @@ KERNELS = ROOT / "benchmarks" / "compiled_kernels.py"
 
 
 @pytest.fixture(scope="module")
-def recorded(tmp_path_factory):
+def recorded_folder(tmp_path_factory):
     """The code of one kernel for two GPUs and the CPU."""
     folder = tmp_path_factory.mktemp("before")
     compiled_code.record(folder, ["examples/relu"], compiled_code.listed_kernels(KERNELS))
@@ -23,8 +23,8 @@ def test_every_kernel_has_a_name_of_its_own():
     assert {name.split("/")[0] for name in names} == {"benchmarks", "examples", "tests"}
 
 
-def test_a_file_has_the_module_after_each_pass_then_the_code(recorded):
-    files = {path.stem.rsplit("_", 1)[-1]: path for path in recorded.rglob("*.txt")}
+def test_a_file_has_the_module_after_each_pass_then_the_code(recorded_folder):
+    files = {path.stem.rsplit("_", 1)[-1]: path for path in recorded_folder.rglob("*.txt")}
     assert set(files) == {"90a", "80", "cpu"}
     parts = [heading for heading, _ in compiled_code.parts_of(files["90a"].read_text())]
     assert "after assign-layouts of @relu" in parts
@@ -33,27 +33,27 @@ def test_a_file_has_the_module_after_each_pass_then_the_code(recorded):
     assert parts[-1] == "llvm"
 
 
-def test_the_same_code_does_not_differ(recorded):
-    assert compiled_code.compare(recorded, recorded) == 0
+def test_the_same_code_does_not_differ(recorded_folder):
+    assert compiled_code.compare(recorded_folder, recorded_folder) == 0
 
 
-def test_the_first_part_that_differs_is_named(recorded, tmp_path, capsys):
-    for path in recorded.rglob("*.txt"):
-        copy = tmp_path / path.relative_to(recorded)
+def test_the_first_part_that_differs_is_named(recorded_folder, tmp_path, capsys):
+    for path in recorded_folder.rglob("*.txt"):
+        copy = tmp_path / path.relative_to(recorded_folder)
         copy.parent.mkdir(parents=True, exist_ok=True)
         text = path.read_text()
         if "_sm_80" in path.name:
             head, ptx = text.split("====== ptx", 1)
             text = head + "====== ptx" + ptx.replace("ret;", "exit;")
         copy.write_text(text)
-    assert compiled_code.compare(recorded, tmp_path) == 1
+    assert compiled_code.compare(recorded_folder, tmp_path) == 1
     printed = capsys.readouterr().out
     assert "relu_sm_80.txt: ptx: 1 lines" in printed
     assert "1 of 3 kernels differ, 1 of them in generated code" in printed
 
 
-def test_a_kernel_of_one_folder_only_differs(recorded, tmp_path, capsys):
-    assert compiled_code.compare(recorded, tmp_path) == 3
+def test_a_kernel_of_one_folder_only_differs(recorded_folder, tmp_path, capsys):
+    assert compiled_code.compare(recorded_folder, tmp_path) == 3
     assert "not in" in capsys.readouterr().out
 
 

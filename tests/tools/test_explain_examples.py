@@ -28,17 +28,17 @@ DEFECTS = {"TIR0703", "TIR0705", "TIR0714", "TIR0720"}
 def ran(example: CodeExample, folder: Path) -> tuple[int, str]:
     """The exit status of an example, 1 for an error, and what it printed."""
     if not example.is_python:
-        return _commanded(example, folder)
+        return _run_command(example, folder)
     if any(words in example.text for words in OF_THE_PROCESS):
         path = folder / "example.py"
         path.write_text(example.text, "utf-8")
         command = [sys.executable, "-P", str(path)]
         done = subprocess.run(command, capture_output=True, text=True, cwd=folder, check=False)
         return done.returncode, done.stdout + done.stderr.rpartition("Traceback")[2]
-    return _executed(example.text)
+    return _run_python(example.text)
 
 
-def _executed(text: str) -> tuple[int, str]:
+def _run_python(text: str) -> tuple[int, str]:
     printed, name = io.StringIO(), f"<example {hash(text)}>"
     linecache.cache[name] = len(text), None, text.splitlines(keepends=True), name
     try:
@@ -49,7 +49,7 @@ def _executed(text: str) -> tuple[int, str]:
     return 0, printed.getvalue()
 
 
-def _commanded(example: CodeExample, folder: Path) -> tuple[int, str]:
+def _run_command(example: CodeExample, folder: Path) -> tuple[int, str]:
     file = folder / "example.tir"
     file.write_text(example.text, "utf-8")
     names = {"FILE": str(file), "OUT": str(folder / "out")}

@@ -22,7 +22,7 @@ from tileir.verify import verify
 def swapping(mnemonic, new):
     """A pass with a planted bug: every op `mnemonic` becomes what `new` makes of it, once."""
 
-    def planted(function):
+    def plant(function):
         seen = set()
 
         def rule(op, walk):
@@ -36,16 +36,16 @@ def swapping(mnemonic, new):
 
         return rewrite(function, {mnemonic: rule})
 
-    return planted
+    return plant
 
 
-def swapped(op):
+def swap_operands(op):
     """Of two values: what is taken from a literal are places counted from the end of a buffer."""
     return op if isinstance(op.lhs, Constant) else Sub(op.rhs, op.lhs)
 
 
 BUGS = {
-    "sub": swapping("sub", swapped),
+    "sub": swapping("sub", swap_operands),
     "select": swapping("select", lambda op: type(op)(op.condition, op.otherwise, op.then)),
     "xor": swapping("xor", lambda op: Or(op.lhs, op.rhs)),
 }
@@ -59,7 +59,7 @@ def outputs(program, module):
     return {name: np.asarray(value).tobytes() for name, value in arguments.items()}
 
 
-def miscompiled(program, wrong):
+def is_miscompiled_by(program, wrong):
     """Whether `wrong` changes what a module means."""
 
     def interesting(module):
@@ -98,7 +98,7 @@ def test_a_planted_miscompile_of_200_ops_becomes_a_handful(name):
     count = 0
     for seed in range(240):
         program = sample(seed, 120)
-        interesting = miscompiled(program, BUGS[name])
+        interesting = is_miscompiled_by(program, BUGS[name])
         if op_count(program.module) < 200 or not interesting(program.module):
             continue
         small = reduce(program.module, interesting)
@@ -117,7 +117,7 @@ def test_the_result_depends_on_module_and_predicate_alone():
     program, interesting = next(
         (program, test)
         for program in programs
-        if (test := miscompiled(program, BUGS["sub"]))(program.module)
+        if (test := is_miscompiled_by(program, BUGS["sub"]))(program.module)
     )
     first, second = (print_module(reduce(program.module, interesting)) for _ in range(2))
     assert first == second

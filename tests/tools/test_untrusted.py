@@ -135,7 +135,7 @@ def test_what_another_compilation_noted_is_not_believed():
     assert x[0] == 1
 
 
-def _changed(node, chance):
+def _change_part(node, chance):
     """`node` with one part of it replaced."""
     odd = [None, -1, 5, 1.5, "x", [], {}, [[5]], True, 10**30, "\ud800"]
     if isinstance(node, dict) and node and chance.random() < 0.9:
@@ -144,11 +144,11 @@ def _changed(node, chance):
         if chance.random() < 0.15:
             del changed[key]
         else:
-            changed[key] = _changed(node[key], chance)
+            changed[key] = _change_part(node[key], chance)
         return changed
     if isinstance(node, list) and node and chance.random() < 0.9:
         at = chance.randrange(len(node))
-        return [*node[:at], _changed(node[at], chance), *node[at + 1 :]]
+        return [*node[:at], _change_part(node[at], chance), *node[at + 1 :]]
     return chance.choice(odd)
 
 
@@ -173,7 +173,7 @@ def test_damaged_kernels_are_refused_or_work():
     assert read(line)
     texts = [b"[" * 100000, b'{"a":' * 100000, b"1", b"null", b'"x"', b"[]", b"{}", b"\xff"]
     chance = random.Random(7)
-    texts += [json.dumps(_changed(header, chance)).encode() for _ in range(600)]
+    texts += [json.dumps(_change_part(header, chance)).encode() for _ in range(600)]
     refused = 0
     for text in texts:
         try:

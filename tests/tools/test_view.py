@@ -7,7 +7,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from tests.tools.pictures import EXAMPLES, SVG, labelled, module, root, shapes, texts
+from tests.tools.pictures import EXAMPLES, SVG, groups_labelled, module, root, shapes, texts
 from tileir.passmanager import run
 from tileir.passmanager.printing import Printing
 from tileir.textual import parse, print_function
@@ -115,7 +115,7 @@ def test_an_instance_that_leaves_its_buffers_is_an_error_with_a_place(tmp_path, 
 
 @pytest.mark.parametrize(("name", "elements"), [("softmax", 1024), ("add", 512)])
 def test_every_element_is_drawn_once(name, elements):
-    (tile,) = labelled(root("owners", name), "tile")
+    (tile,) = groups_labelled(root("owners", name), "tile")
     covered = Counter()
     for area in shapes(tile, "cell"):
         for subpath in area.get("d").split("M")[1:]:
@@ -131,7 +131,7 @@ def test_the_layout_of_one_value_alone():
     tree = root("owners", "matmul", value="%acc")
     _, head = texts(tree, "head")
     assert head.startswith("48x32:") and "%acc" in head
-    assert len(labelled(tree, "hierarchy")) == 1
+    assert len(groups_labelled(tree, "hierarchy")) == 1
 
 
 def test_a_scalar_is_owned_by_all():
@@ -177,7 +177,7 @@ def test_every_op_is_in_one_box_of_its_block(name):
 def test_boxes_are_disjoint_and_arrows_lead_down():
     tree = root("defuse", "matmul")
     for block in module("matmul").kernel(None).blocks:
-        (frame,) = labelled(tree, block)
+        (frame,) = groups_labelled(tree, block)
         kinds = ("box", "memory", "heavy", "carried")
         boxes = [_bounds(e) for kind in kinds for e in shapes(frame, kind)]
         for (x, y, w, h), (u, v, k, n) in combinations(boxes, 2):
@@ -225,7 +225,7 @@ def test_the_loops_shown_go_through_every_element(name, value):
 
 def test_each_warp_is_shown_what_it_does():
     tree = root("warps", "matmul")
-    (frames,) = labelled(tree, "warps")
+    (frames,) = groups_labelled(tree, "warps")
     assert texts(frames, "head") == [f"warp {i}" for i in range(4)]
     mine = {e.text for e in frames.iter(SVG + "title")}
     assert mine == {"another warp", *(f"warp {i}" for i in range(4))}

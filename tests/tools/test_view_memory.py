@@ -7,7 +7,7 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
-from tests.tools.pictures import labelled, module, root, shapes, texts
+from tests.tools.pictures import groups_labelled, module, root, shapes, texts
 from tileir.backend.executors import SimtExecutor
 from tileir.backend.shared_memory.bank_conflicts import conflicts, wavefronts
 from tileir.backend.shared_memory.conversion_staging import staging
@@ -153,7 +153,7 @@ def test_allocations_are_drawn_where_they_are_and_never_two_at_one_place_and_tim
         together = any(b.at(op) for first, last in a.spans for op in range(first, last + 1))
         disjoint = a.offset + a.size <= b.offset or b.offset + b.size <= a.offset
         assert disjoint or not together
-    (memory,) = labelled(root("shared", name), "memory")
+    (memory,) = groups_labelled(root("shared", name), "memory")
     heights = sorted(float(bar.get("height")) for bar in shapes(memory, "cell"))
     expected = sorted(r.size * 300 / plan.size for r in result for _ in r.spans)
     assert heights == pytest.approx(expected, abs=0.06)
@@ -174,7 +174,7 @@ def test_a_kernel_without_shared_memory_says_so():
 # Warp-specialized kernels -------------------------------------------------------------------------
 
 
-def specialized(**metadata):
+def specialized_matmul(**metadata):
     """A matmul of 128 by 128 by 64, whose loads and stores are TMA's and whose dots are wgmma."""
     inputs = {
         "run.grid": (4,), "run.x": "f16[128, 64] normal", "run.y": "f16[64, 128] normal",
@@ -186,7 +186,7 @@ def specialized(**metadata):
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize("picture", sorted(PICTURES))
 def test_every_picture_of_a_warp_specialized_kernel(picture):
-    subject = Subject(specialized(), target="sm_90a", program=(1,))
+    subject = Subject(specialized_matmul(), target="sm_90a", program=(1,))
     if picture == "passes":
         assert "stage pipelined" in draw_picture(picture, subject)
         return
@@ -204,7 +204,7 @@ def test_accesses_are_those_of_the_kernel_that_the_arguments_allow():
     """Rows of 65 elements are no rows of a tensor map."""
     metadata = {"run.x": "f16[128, 65] normal", "run.y": "f16[65, 127] normal"}
     sizes = {"run.z": "f16[128, 127] zeros", "run.n": "127", "run.k": "65"}
-    subject = Subject(specialized(**metadata, **sizes), target="sm_90a")
+    subject = Subject(specialized_matmul(**metadata, **sizes), target="sm_90a")
     assert any(op.mnemonic == "gpu.tma_load" for f in subject.laid_out_functions for op in f.ops)
     words = texts(ElementTree.fromstring(draw_picture("access", subject)))
     assert any("load f16<64, 64>" in line for line in words)

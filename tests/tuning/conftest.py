@@ -21,14 +21,14 @@ def over(monkeypatch, tmp_path):
     them is told that its time is over; no other test is, however busy the machine is."""
     answer = workers._Process._answer
 
-    def answered(process, limit):
+    def answer_or_time_out(process, limit):
         number = tmp_path / str(process._running.pid)
         while process._running.is_alive() and not process._connection.poll(0.02):
             if number.exists():
                 return answer(process, 0.0)
         return answer(process, limit)
 
-    def waited(futures, limit=None, return_when="ALL_COMPLETED"):
+    def wait_or_time_out(futures, limit=None, return_when="ALL_COMPLETED"):
         if limit is None:
             return wait(futures, return_when=return_when)
         while True:
@@ -36,6 +36,6 @@ def over(monkeypatch, tmp_path):
             if done or any(tmp_path.iterdir()):
                 return done, waiting
 
-    monkeypatch.setattr(workers._Process, "_answer", answered)
-    monkeypatch.setattr(evaluate, "wait", waited)
+    monkeypatch.setattr(workers._Process, "_answer", answer_or_time_out)
+    monkeypatch.setattr(evaluate, "wait", wait_or_time_out)
     return tmp_path

@@ -41,7 +41,7 @@ def inputs(size: int) -> dict[str, Any]:
     return {"a": a, "b": b, "c": c, **dict.fromkeys("mnk", size)}
 
 
-def expected(inputs: Any) -> dict[str, Any]:
+def reference(inputs: Any) -> dict[str, Any]:
     exact = inputs["a"].astype(np.float32) @ inputs["b"].astype(np.float32)
     return {"c": exact.astype(np.float16)}
 
@@ -62,7 +62,7 @@ def grid(size: int, point: Any) -> tuple[int, int]:
 
 
 def problem(size: int, space: Space = SPACE, **rest: Any) -> Problem:
-    attributes = {"expected": expected, **rest}
+    attributes = {"expected": reference, **rest}
     return Problem(
         make, space, partial(grid, size), partial(inputs, size), content_of(make), "matmul",
         **attributes,

@@ -21,7 +21,7 @@ def inputs() -> dict[str, Any]:
     return {"x": np.zeros(64, np.float32), "n": 64}
 
 
-def expected(arguments: Any) -> dict[str, Any]:
+def reference(arguments: Any) -> dict[str, Any]:
     return {"y": np.ones(4, np.float32)}
 
 
@@ -31,7 +31,7 @@ def bowl(choices: Any) -> float:
     return 1e-3 * (1 + 0.3 * abs(m - 7) + 0.2 * abs(n - 6) + 0.25 * abs(w - 3))
 
 
-def misled(choices: Any) -> float:
+def misleading_model(choices: Any) -> float:
     """A model of `bowl` that knows nothing of warps, and takes M for quicker the larger."""
     m, n = (choices[k].bit_length() for k in ("M", "N"))
     return 1e-3 * (1 + 0.1 * abs(m - 9) + 0.2 * abs(n - 6))
@@ -47,7 +47,7 @@ SPACE = Space(
 
 
 def problem(space: Space = SPACE, **rest: Any) -> Problem:
-    return Problem(make, space, (1,), inputs, "0" * 20, **{"expected": expected, **rest})
+    return Problem(make, space, (1,), inputs, "0" * 20, **{"expected": reference, **rest})
 
 
 def die() -> None:
@@ -71,6 +71,6 @@ def unready() -> None:
     raise ValueError("there is no device")
 
 
-def executed(dask_worker):
+def executed_count(dask_worker):
     """Tasks that a worker of Dask ran."""
     return dask_worker.state.executed_count

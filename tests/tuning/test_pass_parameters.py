@@ -60,6 +60,6 @@ def test_choices_are_of_options_that_there_are():
     with pytest.raises(TypeError, match="no option missing"):
 
         @pass_("undeclared", choices={"missing": (1, 2)})
-        def undeclared(function: Function, *, bound: int = 1) -> Function:
+        def undeclared_pass(function: Function, *, bound: int = 1) -> Function:
             """Nothing."""
             return function

@@ -18,7 +18,7 @@ def point(m, n):
     return {"M": m, "N": n, "num_warps": 4}
 
 
-def measured(m, n, samples, predicted=None, **rest):
+def measured_outcome(m, n, samples, predicted=None, **rest):
     """An outcome of as many samples, the middle one of which is its time."""
     seconds = sorted(samples)[len(samples) // 2]
     return CandidateOutcome(
@@ -27,10 +27,10 @@ def measured(m, n, samples, predicted=None, **rest):
     )  # fmt: skip
 
 
-BEST = measured(16, 32, [1.8e-3, 2e-3, 2.4e-3], 1e-3, registers=40, spills=0, shared=1024)
+BEST = measured_outcome(16, 32, [1.8e-3, 2e-3, 2.4e-3], 1e-3, registers=40, spills=0, shared=1024)
 OTHERS = (
-    measured(32, 32, [3e-3] * 3, 2e-3, registers=128, spills=12, shared=2048),
-    measured(32, 16, [5e-3] * 3, 9e-4),
+    measured_outcome(32, 32, [3e-3] * 3, 2e-3, registers=128, spills=12, shared=2048),
+    measured_outcome(32, 16, [5e-3] * 3, 9e-4),
 )
 BAD = (
     CandidateOutcome(point(16, 64), Status.WRONG, code="TIR1107", message="y is off"),
@@ -89,7 +89,7 @@ def test_the_whole_report():
 
 
 def test_eight_candidates_are_listed():
-    many = [measured(16, 32, [1e-3 * (i + 1)] * 3) for i in range(9)]
+    many = [measured_outcome(16, 32, [1e-3 * (i + 1)] * 3) for i in range(9)]
     table = explain(result(tuple(many))).split("\n\n")[1].splitlines()
     assert len(table) == 9
     assert "8 ms" in table[-1]
@@ -130,16 +130,16 @@ def test_effects():
 )  # fmt: skip
 def test_how_far_the_model_correlates(predicted, agreement):
     """Spearman's correlation, equal places shared; of two candidates there is none."""
-    outcomes = [measured(16, 32, [i + 1.0] * 3, p) for i, p in enumerate(predicted)]
+    outcomes = [measured_outcome(16, 32, [i + 1.0] * 3, p) for i, p in enumerate(predicted)]
     correlation = rank_correlation(result(tuple(outcomes)))
     assert correlation == (agreement if agreement is None else pytest.approx(agreement, abs=1e-4))
 
 
 def test_spread_is_half_the_middle_half():
     samples = [1.0, 2.0, 3.0, 4.0, 5.0]
-    assert measured(16, 16, samples).spread == pytest.approx(1 / 3)
-    assert measured(16, 16, [1.0, 3.0]).spread == pytest.approx(1 / 6)
-    assert measured(16, 16, [2.0]).spread == 0.0
+    assert measured_outcome(16, 16, samples).spread == pytest.approx(1 / 3)
+    assert measured_outcome(16, 16, [1.0, 3.0]).spread == pytest.approx(1 / 6)
+    assert measured_outcome(16, 16, [2.0]).spread == 0.0
     assert CandidateOutcome(point(16, 16), Status.WRONG).spread == 0.0
 
 

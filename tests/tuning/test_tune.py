@@ -2,7 +2,7 @@
 
 import attrs
 import pytest
-from problems import SPACE, bowl, misled, problem
+from problems import SPACE, bowl, misleading_model, problem
 
 from tileir.backend.tuning import (
     Database,
@@ -39,13 +39,15 @@ def test_exhaustive_search_tries_everything_and_finds_the_quickest():
 
 @pytest.mark.parametrize("search", [Halving(), Local(), Exhaustive(batch=7)])
 def test_every_search_finds_the_quickest_and_twice_the_same(search):
-    first, second = (by_formula(FormulaMeter(bowl, misled), search=search) for _ in range(2))
+    first, second = (
+        by_formula(FormulaMeter(bowl, misleading_model), search=search) for _ in range(2)
+    )
     assert first.best.name == BEST
     assert [o.name for o in first.outcomes] == [o.name for o in second.outcomes]
 
 
 def test_local_search_tries_a_part_of_the_space():
-    result = by_formula(FormulaMeter(bowl, misled), search=Local())
+    result = by_formula(FormulaMeter(bowl, misleading_model), search=Local())
     assert len(result.outcomes) < 60
 
 
@@ -131,7 +133,7 @@ def test_measurements_are_reused_and_added_to(tmp_path):
 
 
 def test_a_search_goes_the_same_way_whether_it_was_interrupted_or_not(tmp_path):
-    meter, search = FormulaMeter(bowl, misled), Local()
+    meter, search = FormulaMeter(bowl, misleading_model), Local()
     with Database(tmp_path / "tuning.db") as database:
         by_formula(meter, search=search, database=database, stop=Stop(trials=20))
         resumed = by_formula(meter, search=search, database=database)
@@ -155,7 +157,7 @@ def test_a_run_stops_when_it_is_told_to(stop, why):
 def test_candidates_of_one_machine_code_are_measured_once():
     calls = []
 
-    def counted(choices):
+    def count_and_predict(choices):
         calls.append(choices)
         return bowl(choices)
 
@@ -163,7 +165,9 @@ def test_candidates_of_one_machine_code_are_measured_once():
         def compile(self, job):
             return attrs.evolve(super().compile(job), digest="one")
 
-    result = by_formula(Same(counted), problem=problem(SPACE.with_choices(M=(64,), N=(32,))))
+    result = by_formula(
+        Same(count_and_predict), problem=problem(SPACE.with_choices(M=(64,), N=(32,)))
+    )
     assert len(result.outcomes) == 4
     assert len({o.seconds for o in result.outcomes}) == 1
     assert len(calls) == 1

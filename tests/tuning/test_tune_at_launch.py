@@ -102,7 +102,7 @@ def test_measurements_are_remembered_where_that_is_asked_for(monkeypatch, tmp_pa
     monkeypatch.setenv("TILEIR_CACHE", str(tmp_path))
     calls = []
 
-    def counted(choices):
+    def count_and_predict(choices):
         calls.append(choices["num_warps"])
         return bowl(choices)
 
@@ -110,7 +110,7 @@ def test_measurements_are_remembered_where_that_is_asked_for(monkeypatch, tmp_pa
     candidates = [Candidate(module, "double", (n,)) for n in (2, 3, 4)]
     inputs = {"x": arrays(16)[0], "n": 16}
     for remember, count in ((False, 2), (True, 4), (True, 4), (False, 6)):
-        timing = measured_here(Counting(counted), candidates, inputs, remember=remember)
+        timing = measured_here(Counting(count_and_predict), candidates, inputs, remember=remember)
         assert timing[0] == 1.25e-3 and timing[2] == 1e-3
         assert isinstance(timing[1], TileirError)
         assert len(calls) == count

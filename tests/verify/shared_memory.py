@@ -21,7 +21,7 @@ def scratch(offset: int, mark: str = "«") -> str:
     return f"  {mark}%u = unsplat f16 f16<1> 1.0 {{shared = [{offset}, 16]}}\n"
 
 
-def malformed(allocation: str) -> str:
+def malformed_allocation(allocation: str) -> str:
     """The same with something else for an allocation."""
     return f"  %u = unsplat f16 f16<1> 1.0 {{«shared = {allocation}}}\n"
 
@@ -60,7 +60,7 @@ WRONG = [
     ("TIR0227", _module(scratch(1016))),
     ("TIR0227", _module(scratch(0)).replace("{shared = 1024}", "")),
     *(
-        ("TIR0106", _module(malformed(allocation)))
+        ("TIR0106", _module(malformed_allocation(allocation)))
         for allocation in ("[-16, 16]", "[0, 0]", "[0]", "[]")
     ),
     ("TIR0222", _module(scratch(0, "")).replace("define", "«define").replace("1024", "-1")),

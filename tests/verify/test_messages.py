@@ -15,7 +15,7 @@ from tests.verify.shared_memory import (
     scratch,
 )
 from tests.verify.test_modules import HERE, ONE, RET, C, N, P, function, jump, module
-from tests.verify.test_predicates import marked
+from tests.verify.test_predicates import module_text
 from tests.verify.test_text import MAX, RECORD, TABLE, TWO, body, findings
 from tileir.errors import Diagnostic
 from tileir.ir import Block, Function, Module, Parameter
@@ -99,7 +99,7 @@ PREDICATES = [
 
 @pytest.mark.parametrize(("text", "expected"), PREDICATES)
 def test_messages_about_predicates(text: str, expected: str) -> None:
-    assert expected in texts_of(findings(marked(text)))
+    assert expected in texts_of(findings(module_text(text)))
 
 
 def test_a_predicate_that_is_defined_nowhere() -> None:

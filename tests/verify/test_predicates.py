@@ -86,18 +86,18 @@ SILENT = [
 ]
 
 
-def marked(text: str) -> str:
+def module_text(text: str) -> str:
     return HEADER + "  " + text + "\n  ret\n}\n"
 
 
 @pytest.mark.parametrize(("code", "text"), WARNED)
 def test_a_warning_points_at_the_read(code: str, text: str) -> None:
-    diagnostic = findings(marked(text))
+    diagnostic = findings(module_text(text))
     assert not [d for d in diagnostic if d.severity is Severity.ERROR], list(map(str, diagnostic))
     places = [(d.code, d.location.line, d.location.column) for d in diagnostic if d.location]
-    assert (code, *place(marked(text))) in places, list(map(str, diagnostic))
+    assert (code, *place(module_text(text))) in places, list(map(str, diagnostic))
 
 
 @pytest.mark.parametrize("text", SILENT)
 def test_nothing_is_reported_of_values_that_are_defined_where_they_are_read(text: str) -> None:
-    assert findings(marked(text)) == ()
+    assert findings(module_text(text)) == ()

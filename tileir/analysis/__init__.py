@@ -1,8 +1,7 @@
 """Facts about functions: `Function -> facts`, computed once per function object.
 
 Each module is named after its function: `from tileir.analysis.cfg import cfg`. All of them take
-verified functions, except `cfg` and `dominance`, on which the verifier itself stands.
-"""
+verified functions, except `cfg` and `dominance`, which the verifier itself uses."""
 
 from __future__ import annotations
 
@@ -16,12 +15,10 @@ _F = TypeVar("_F")
 
 
 def memoize(analysis: Callable[[_S], _F]) -> Callable[[_S], _F]:
-    """`analysis`, computed once per subject object and forgotten with it.
-
-    Subjects are immutable and compared by identity, so no fact can go stale. Facts must not hold
-    their subject, or neither would ever be freed. Two threads may compute the same facts twice;
-    either result serves.
-    """
+    """`analysis`, computed once per subject; the cached facts are freed with the subject. Subjects
+    are immutable and compared by identity, so facts stay valid. Facts must not refer to their
+    subject, or neither would ever be freed. Two threads may compute the same facts twice; the
+    results are equivalent."""
     memo: WeakKeyDictionary[_S, _F] = WeakKeyDictionary()
 
     @functools.wraps(analysis)

@@ -39,8 +39,8 @@ class AffineForms:
         return result if isinstance(result, AffineForm) else None
 
     def bounds(self, mask: Operand) -> tuple[MaskComparison, ...] | None:
-        """The comparisons that hold together exactly where `mask` is true; None where it is made
-        of anything else. `true` has no bounds."""
+        """The comparisons whose conjunction is `mask`; None if `mask` is no such conjunction.
+        `true` has no bounds."""
         result = _read(self.forms, mask)
         return result if isinstance(result, tuple) else None
 
@@ -72,7 +72,7 @@ def _moving(function: Function) -> dict[Value, InductionVariable]:
 
 
 def opaque(value: Value) -> Form:
-    """A value standing for itself: a base pointer, or a scalar integer."""
+    """The form of a value that is not analysed further: a base pointer, or a scalar integer."""
     if isinstance(value.type, Pointer):
         return AffineForm(value, number(0))
     if isinstance(value.type, Scalar) and value.type.is_integer and value.type is not I1:

@@ -16,9 +16,8 @@ from tileir.values import Value
 class AffineForm:
     """`base` + `offset`: an integer (no base), or a pointer, `offset` in elements.
 
-    The form holds of true integers as long as none of the ops `assuming` wraps as a signed
-    operation; there the hardware's value is the form modulo 2^n at best.
-    """
+    The form is exact if none of the ops `assuming` wraps as a signed operation. If one wraps, the
+    value may be another number."""
 
     base: Value | None
     offset: Polynomial

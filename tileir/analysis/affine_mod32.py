@@ -1,9 +1,8 @@
 """Affine addresses: a uniform base plus a step per dimension of the tile.
 
-Addresses are counted modulo 2^32 bytes: addition, multiplication and changes of width keep what is
-left over by 2^32, whatever wraps, and addresses that differ there differ. So integers of 32 bits
-and more are followed, and no others.
-"""
+Addresses are computed modulo 2^32 bytes: addition, multiplication and changes of width preserve the
+residue modulo 2^32 even where they wrap, and addresses with different residues are different. Only
+integers of at least 32 bits are analysed."""
 
 from __future__ import annotations
 
@@ -48,7 +47,7 @@ class AffineMod32:
         return AffineMod32(terms, _to_signed(self.start + other.start * times), strides)
 
     def interval(self, shape: tuple[int, ...]) -> tuple[int, int]:
-        """The least and the greatest number but for `terms`, over a tile of `shape`."""
+        """The least and the greatest value over a tile of `shape`, without `terms`."""
         ends = [step * (n - 1) for step, n in zip(self.strides, shape, strict=True)]
         low, high = sum(min(e, 0) for e in ends), sum(max(e, 0) for e in ends)
         return self.start + low, self.start + high
@@ -56,25 +55,25 @@ class AffineMod32:
 
 @attrs.frozen
 class AddressForms:
-    """`forms` of integers and pointers, where they are affine, and `changes`: the labels of blocks
-    that give a term another number whenever they run."""
+    """`forms` are the affine forms of integers and pointers. `changes` are, for each term, the
+    labels of the blocks that change its value when they run."""
 
     forms: Mapping[Value, AffineMod32]
     changes: Mapping[Value, Labels]
 
     def of(self, operand: Operand) -> AffineMod32 | None:
-        """The sum that `operand` is, None where it is none."""
+        """The affine form of `operand`; None if it has none."""
         return self.forms.get(operand) if isinstance(operand, Value) else None
 
     def stays(self, form: AffineMod32, label: str) -> bool:
-        """Whether `form` is the same number after block `label` ran again."""
+        """Whether `form` has the same value after block `label` runs once more."""
         return not any(label in self.changes[value] for value, _ in form.terms)
 
 
 @memoize
 def addresses(function: Function) -> AddressForms:
-    """The affine addresses of `function`. A loop-carried tile is one where every iteration adds the
-    same to all elements."""
+    """The affine addresses of `function`. A loop-carried tile is affine if every iteration adds the
+    same number to all elements."""
     broken: set[Value] = set()
     while True:
         walk = _Walk(function, broken)
@@ -153,7 +152,7 @@ class _Walk:
             self.forms[result] = AffineMod32(frozenset({(representative, 1)}), 0)
 
     def _first_like(self, op: Op) -> Value:
-        """The first value that is computed as that of `op` is, from the same."""
+        """The first value that is computed by an op equal to `op`."""
         inputs = tuple([self.same.get(v, v) if type(v) is Value else v for v in op.inputs])
         words = [getattr(op, f.name) for f in op.fields(FieldKind.ATTRIBUTE, FieldKind.SYMBOL)]
         key = (type(op), op.results[0].type, op.predicate, inputs, *words)
@@ -222,7 +221,7 @@ def _trans(op: Any, form: _Form) -> AffineMod32 | None:
 
 
 def _reshape(op: Any, form: _Form) -> AffineMod32 | None:
-    """Steps of a tile whose elements, in row-major order, come at one distance."""
+    """The form of a tile whose elements have a constant stride in row-major order."""
     source, new = form(op.value), shape_of(op.results[0].type)
     if source is None:
         return None
@@ -240,7 +239,7 @@ def _reshape(op: Any, form: _Form) -> AffineMod32 | None:
 def _in_units(
     source: AffineMod32, old: list[tuple[int, int]], new: tuple[int, ...]
 ) -> AffineMod32 | None:
-    """Steps of a tile that only gains and loses dimensions of extent 1."""
+    """The form of a tile that only gains and loses dimensions of extent 1."""
     if [n for n, _ in old] != [n for n in new if n > 1]:
         return None
     steps = iter([s for _, s in old])
@@ -321,4 +320,4 @@ RULES: Mapping[str, Callable[[Any, _Form], AffineMod32 | None]] = {
     "unsplat": _unsplat,
     "bitcast": _pointer_cast,
 }
-"""The sum that the result of an op is, by mnemonic."""
+"""The affine form of an op's result, by mnemonic."""

@@ -19,11 +19,10 @@ _NO_PROMISE = ParameterAttributes()
 class Aliases:
     """Facts about the memory that the pointer parameters of a function reach.
 
-    Two parameters reach the same memory unless one of them is `noalias`. What is `constant` keeps
-    its contents as long as the kernel runs, whatever is synchronised: the memory of kernel
-    parameters through which nothing writes and which no written parameter reaches; of a kernel that
-    acquires what the rest of the system writes, only what is `readonly` as well.
-    """
+    Two parameters may reach the same memory unless one of them is `noalias`. `constant` are the
+    kernel parameters whose memory does not change while the kernel runs: nothing writes through
+    them, and no written parameter reaches their memory. If the kernel acquires writes of the rest
+    of the system, they are also `readonly`."""
 
     def __init__(self, function: Function) -> None:
         self.roots = underlying_parameters(function)
@@ -31,8 +30,8 @@ class Aliases:
         self.constant = _constant(function, self.promises)
 
     def may_change(self, writer: Op, reader: Op) -> bool:
-        """Whether running `writer` may change what `reader`, which reads memory at its first
-        operand, gives."""
+        """Whether `writer` may change the result of `reader`, which reads memory at its first
+        operand."""
         changing = writer.effects.value
         if not changing & _CHANGES_MEMORY:
             return False
@@ -45,7 +44,8 @@ class Aliases:
         return written is None or not all(self._are_disjoint(r, w) for r in read for w in written)
 
     def _reachable_parameters(self, op: Op) -> frozenset[Value] | None:
-        """The parameters through which `op` may access memory; None where it may be others."""
+        """The parameters through which `op` may access memory; None if it may access other
+        memory."""
         address = op.inputs[0] if op.inputs else None
         root = self.roots.get(address) if type(address) is Value else None
         return None if root is None or ELSEWHERE in root else root
@@ -56,7 +56,8 @@ class Aliases:
 
 @memoize
 def aliases(function: Function) -> Aliases:
-    """The aliases of `function`: what its parameters promise, and what it does with them."""
+    """The aliases of `function`, from the promises about its parameters and its accesses through
+    them."""
     return Aliases(function)
 
 
@@ -97,8 +98,8 @@ def _constant(
 
 @memoize
 def acquires_from_outside(function: Function) -> bool:
-    """Whether an op acquires at the scope of the system: what other kernels, other GPUs or the host
-    wrote is then to be read."""
+    """Whether an op acquires at the scope of the system. Writes of other kernels, other GPUs or the
+    host are then visible to later reads."""
     return any(
         getattr(getattr(op, "scope", None), "value", "") == "sys"
         and getattr(getattr(op, "sem", None), "value", "") in ("acquire", "acq_rel")

@@ -56,7 +56,7 @@ class Alignments:
 
 @memoize
 def alignment(function: Function) -> Alignments:
-    """The alignment of every value of `function`; nothing is known inside a declaration."""
+    """The alignment of every value of `function`; a declaration has no values."""
     facts = {p.value: of_parameter(p) for p in function.parameters}
     transfer = functools.partial(_transfer, function)
     return Alignments(
@@ -176,7 +176,7 @@ def _and(op: Any, facts: Sequence[Alignment], function: Function) -> Sequence[Al
 
 
 def _least(op: Any, facts: Sequence[Alignment], function: Function) -> Sequence[Alignment]:
-    """Zeros at the bottom of both stay: or, xor, minima, maxima, negation."""
+    """Low zero bits of both operands stay: or, xor, minima, maxima, negation."""
     return (multiples_of(op.result.type, facts, min(f.every for f in facts)),)
 
 
@@ -311,8 +311,8 @@ def _gep(op: Any, facts: Sequence[Alignment], function: Function) -> Sequence[Al
 
 
 def _load(op: Any, facts: Sequence[Alignment], function: Function) -> Sequence[Alignment]:
-    """One load reads one value from equal addresses; masked-off lanes hold `other`, or are
-    undefined and agree with anything."""
+    """A load reads equal values from equal addresses. Masked-off lanes are `other`, or undefined
+    and equal to anything."""
     if op.volatile:
         return (unknown(op.result.type),)
     return (multiples_of(op.result.type, facts if op.other is not None else facts[:1]),)
@@ -434,7 +434,7 @@ def _split(op: Any, facts: Sequence[Alignment], function: Function) -> Sequence[
 
 
 def _cat(op: Any, facts: Sequence[Alignment], function: Function) -> Sequence[Alignment]:
-    """Groups must not straddle the seam."""
+    """Groups must not straddle the boundary between the two tiles."""
     low, high = facts
     seam = [shape_of(op.low.type)[d] if d == op.axis else 0 for d in range(len(low.multiple))]
     runs = [gcd(*three) for three in zip(low.contiguity, high.contiguity, seam, strict=True)]
@@ -480,7 +480,7 @@ def _insert_slice(op: Any, facts: Sequence[Alignment], function: Function) -> Se
 
 
 def _reduce(op: Any, facts: Sequence[Alignment], function: Function) -> Sequence[Alignment]:
-    """Equal lines reduce to equal elements, where the same lanes of each take part."""
+    """Equal rows reduce to equal elements, if the same lanes of each row take part."""
     if op.predicate is not None and shape_of(op.predicate.type):
         multiple = [fact.every if _keeps(op) else 1 for fact in facts]
         return [_unequal(v.type, n) for v, n in zip(op.results, multiple, strict=True)]

@@ -21,14 +21,14 @@ Bound: TypeAlias = tuple[str, Operand]
 
 
 _NEAREST = 32
-"""Blocks around a place that are asked what they guard, the innermost first."""
+"""The most guarding blocks around a place whose bounds are used, the innermost first."""
 
 
 @attrs.frozen(eq=False, weakref_slot=False, repr=False)
 class Guarded:
     """The blocks that guard one value, in the order in which the dominator tree `enters` them,
-    their bounds, and the index of the next one around each (-1 for none): those around a place
-    are found without a look at all others."""
+    their bounds, and the index of the next one around each (-1 for none). The blocks around a place
+    are looked up without a search over all blocks."""
 
     labels: Sequence[str]
     enters: Sequence[int]
@@ -37,7 +37,7 @@ class Guarded:
 
     @staticmethod
     def of(tree: Dominance, bounds: Mapping[str, Sequence[Bound]]) -> Guarded:
-        """Bounds by block, ready to be asked for."""
+        """The index of `bounds`, which are given by block."""
         labels = sorted(bounds, key=tree.enter.__getitem__)
         outer: list[int] = []
         for index, label in enumerate(labels):

@@ -13,7 +13,8 @@ ATTRIBUTE = "cluster"
 """Kernel attribute: the number of blocks that compute one program instance."""
 
 SIZES = (1, 2, 4, 8, 16)
-"""Blocks of a cluster; 16 needs leave (CUDA C++ Programming Guide, "Thread Block Clusters")."""
+"""Blocks of a cluster; 16 is a non-portable size (CUDA C++ Programming Guide, "Thread Block
+Clusters")."""
 
 PERSISTENT = "persistent"
 """Kernel attribute: whether blocks loop over program instances.
@@ -47,7 +48,7 @@ def uses_cluster_rank(function: Function) -> bool:
 
 
 def _reaches(op: Op) -> bool:
-    """Whether a copy or an arrival is for all blocks of the cluster."""
+    """Whether `op` is a copy to, or an arrival at, all blocks of the cluster."""
     if op.mnemonic == "gpu.tma_load":
         return cast(Any, op).multicast > 1
     return op.mnemonic == "gpu.mbarrier_arrive" and cast(Any, op).cluster

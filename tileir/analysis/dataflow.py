@@ -28,20 +28,19 @@ def forward_values(
     most: int = 0,
     within: Set[Value] | None = None,
 ) -> dict[Value, F]:
-    """Facts about every value that the entry reaches, from `facts` ones about parameters.
+    """Facts about every value that the entry reaches; `facts` are those of the function's
+    parameters. `transfer` computes the facts of an op's results from those of its operands. `merge`
+    computes the fact of a block parameter from its last fact (None at first) and those of the
+    arguments. Arguments of back edges without facts are left out, so loops start optimistic.
+    `merge` must change each parameter finitely often. The facts are true once they are a fixpoint.
+    `refine` may sharpen the facts of the values `refined` where a block reads them, or passes them
+    on its edge to a target. After the fixpoint, `sharpen` may return the merge function of at most
+    `most` further walks over loops. Blocks before or after all loops are walked once. `within`
+    restricts the values to compute facts for.
 
-    `transfer` gives the facts of an op's results from those of its operands. `merge` gives that
-    of a block parameter from its last one (None at first) and those of the arguments seen so
-    far; arguments of back edges are left out until they have facts, so loops start optimistic.
-    `merge` must bring each parameter to rest after finitely many changes. All facts hold once
-    nothing changes: each one then follows from the others. `refine` may sharpen what is read of the
-    values `refined` in a block, or passed on its edge to a target. What `sharpen` gives once loops
-    agree, if anything, merges in at most `most` walks more of them. Blocks before or after all
-    loops are walked once. `within`, if given, are all values to find facts about.
-
-    A further walk over loops calls `transfer` only where a fact about an input changed, or is
-    refined: what an op reads dominates it, and comes before it in every walk.
-    """
+    A repeated walk over loops calls `transfer` only for ops with an input whose fact changed or is
+    refined. The definitions of an op's inputs dominate it, so every walk visits them before the
+    op."""
     before, repeated, after = _stretches(cfg(function))
     walk, repeat = _walks(function, facts, literal, transfer, refine, refined, within)
     walk(before, merge)
@@ -59,7 +58,7 @@ def forward_values(
 
 
 Walk: TypeAlias = Callable[[Sequence[str], Merge[F]], bool]
-"""Finds the facts of blocks, in order; tells whether one about a block parameter changed."""
+"""Computes the facts of blocks, in order; returns whether the fact of a block parameter changed."""
 
 
 def _walks(
@@ -136,8 +135,8 @@ def _defining(function: Function, within: Set[Value] | None) -> dict[str, list[O
 
 
 def _stretches(graph: Cfg) -> tuple[Sequence[str], Sequence[str], Sequence[str]]:
-    """The order of a graph in three: what no loop comes before, what begins with the first loop and
-    ends with the last, and the blocks after all loops. Facts flow forward, but for loops."""
+    """The order of a graph in three parts: the blocks before all loops, those from the first loop
+    to the last one, and those after all loops. Facts flow backward only in loops."""
     number = graph.number
     edges = [(number[p], number[b]) for b in graph.order for p in graph.predecessors[b]]
     back = [(source, target) for source, target in edges if source >= target]

@@ -60,8 +60,8 @@ def dominance(function: Function) -> Dominance:
 
 @memoize
 def post_dominance(function: Function) -> Dominance:
-    """The post-dominator tree, rooted at `EXIT`, to which every block that ends the program
-    leads. A loop without exit is taken to leave at its last block."""
+    """The post-dominator tree, rooted at `EXIT`, to which every block that ends the program leads.
+    A loop without an exit is treated as if its last block led to `EXIT`."""
     graph = cfg(function)
     leaving = _leaving(graph)
     towards = {label: graph.successors[label] for label in graph.order}
@@ -152,8 +152,8 @@ class _Growing:
 
 
 def _refine_idoms(predecessors: Sequence[Sequence[int]], tree: _Growing) -> list[int]:
-    """The immediate dominators, where `tree` is right but for edges that go back: those of loops
-    with one entry change nothing."""
+    """The immediate dominators, from a `tree` that ignores back edges. Back edges of loops with one
+    entry change nothing."""
     above = tree.above
     wrong = (
         node for node in range(1, len(predecessors))

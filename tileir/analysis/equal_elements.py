@@ -21,9 +21,9 @@ def are_equal(function: Function, operand: Operand) -> bool:
 def are_equal_after_first(function: Function, operand: Operand) -> bool:
     """Whether the elements of a vector from the second one on are equal.
 
-    Quotients rounded to zero are such: those of the 128 numbers from 128 * n on, by 128, are all n
-    if n is not negative, as the number of a block seldom is; else the second one is n + 1.
-    """
+    An example are quotients rounded to zero: the 128 numbers from 128 * n on, divided by 128, are
+    all n if n is not negative. If n is negative, the first quotient is n and all others are n +
+    1."""
     if are_equal(function, operand):
         return True
     op = definitions(function).get(operand)  # type: ignore[arg-type]

@@ -16,7 +16,7 @@ from tileir.values import Operand, Value
 _ITERATIONS = 100
 """The estimated number of iterations of a loop."""
 _DEEPEST = 4
-"""Loops that an estimate counts."""
+"""The most nested loops that an estimate takes into account."""
 
 
 @attrs.frozen(eq=False, repr=False, slots=False)
@@ -85,7 +85,7 @@ class Loops:
     irreducible: bool
 
     def around(self, label: str) -> Loop | None:
-        """The innermost loop that holds block `label`."""
+        """The innermost loop around block `label`."""
         header = self.innermost.get(label)
         return None if header is None else self.by_header[header]
 
@@ -101,7 +101,7 @@ class Loops:
 
 @memoize
 def loops(function: Function) -> Loops:
-    """The natural loops of `function`. `irreducible` tells of cycles that are none."""
+    """The natural loops of `function`. `irreducible` tells whether there are other cycles."""
     if function.is_declaration:
         return Loops({}, {}, False)
     graph = cfg(function)

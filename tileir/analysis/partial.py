@@ -1,11 +1,11 @@
 """Which lanes of a value are defined, where a predicate left some undefined.
 
 A lane takes no part in a reduction, a scan or a histogram if its predicate is undefined because of
-predicates, masks or `undef`. So what is undefined may not become defined on the way to such a
-predicate: folding and algebra leave those ops alone, and lowering computes where they are defined
-(`tileir.passes.defined_lanes`). A predicate that is undefined for another reason (an overflow, the
-result of a call, a value that a loop carries) makes the result undefined (`opaque_predicates`).
-"""
+predicates, masks or `undef`. Undefined lanes of values that such a predicate depends on must
+therefore stay undefined: folding and algebra do not change the ops that compute them, and lowering
+computes which lanes are defined (`tileir.passes.defined_lanes`). A predicate that is undefined for
+another reason (an overflow, the result of a call, a value that a loop carries) makes the result
+undefined (`opaque_predicates`)."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def _may_be_undefined(op: Op) -> bool:
 
 
 def _passes_on(function: Function, op: Op) -> bool:
-    """Whether it is computed where the results are defined, from where the operands are."""
+    """Whether the defined lanes of the results are computed from those of the operands."""
     if op.elementwise or op.moves_elements or op.mnemonic == "reduce":
         return True
     origin = definitions(function)

@@ -69,28 +69,28 @@ class Predicates:
         return formula
 
     def implies(self, first: Operand | None, second: Operand | None) -> bool:
-        """Whether `second` holds wherever `first` does."""
+        """Whether `second` is true wherever `first` is."""
         return first is second or second is None or self.covers((second,), (first,))
 
     def exclusive(self, first: Operand | None, second: Operand | None) -> bool:
-        """Whether the two never hold together."""
+        """Whether the two are never true together."""
         return _is_false(_join("and", self.formula(first), self.formula(second)))
 
     def complementary(self, first: Operand | None, second: Operand | None) -> bool:
-        """Whether exactly one of the two holds."""
+        """Whether exactly one of the two is true."""
         return _is_false(_join("not", _join("xor", self.formula(first), self.formula(second))))
 
     def covers(
         self, predicates: Iterable[Operand | None], within: Iterable[Operand | None] = ()
     ) -> bool:
-        """Whether some one of `predicates` holds wherever all of `within` do."""
+        """Whether one of `predicates` is true wherever all of `within` are."""
         union = _join("or", *[self.formula(p) for p in predicates])
         where = [self.formula(p) for p in within]
         return _is_false(_join("and", *where, _join("not", union)))
 
     def comparisons(self, condition: Operand, truth: bool) -> list[tuple[Op, bool]]:
-        """Comparison ops whose outcomes follow from `condition` being `truth`: each with
-        whether its first result then holds."""
+        """The comparison ops whose results follow from `condition` being `truth`, each with the
+        value of its first result."""
         return _comparisons(self.origin, condition, truth, 0)
 
 
@@ -101,8 +101,8 @@ def predicates(function: Function) -> Predicates:
 
 
 def _formula_of(facts: Predicates, value: Value, depth: int) -> Formula:
-    """A value computed under a predicate is undefined elsewhere, where nothing may read it; so
-    the predicate of the op does not matter."""
+    """The formula of `value`. The predicate of its op does not matter: where it is false, the value
+    is undefined and may not be read."""
     op: Any = facts.origin.get(value, value)
     word = "" if op is value else op.mnemonic
     if word in ("icmp", "fcmp"):

@@ -234,7 +234,7 @@ def _num_programs(op: Any, facts: Sequence[Range], exact: MutableSet[Op]) -> Seq
 
 
 def _elements_of(count: int | None) -> Rule:
-    """The first `count` operands' elements (all: None), put elsewhere."""
+    """The rule of an op that moves elements of its first `count` operands (None: of all)."""
 
     def rule(op: Any, facts: Sequence[Range], exact: MutableSet[Op]) -> Sequence[Range]:
         return (hull(facts[:count]),) * len(op.results)
@@ -251,7 +251,8 @@ def _psi(op: Any, facts: Sequence[Any], exact: MutableSet[Op]) -> Sequence[Range
 
 
 def _reduce(op: Any, facts: Sequence[Any], exact: MutableSet[Op]) -> Sequence[Range | None]:
-    """Extrema stay in range; a sum grows by the extent, unless it may wrap."""
+    """An extremum has the range of the elements. The bounds of a total are multiplied by the
+    extent, unless it may wrap."""
     word = getattr(op.combiner, "value", "")
     ranges: list[Range | None] = []
     for value, fact in zip(op.results, facts, strict=True):

@@ -1,9 +1,8 @@
 """Integer ranges: the least and the greatest number an integer can be, as a signed one.
 
 Branch conditions and `assume` narrow what they compare, in the blocks they guard and for the
-arguments of the edges they choose. Loops widen to numbers that are compared with, then to the
-bounds of the type, and are then narrowed.
-"""
+arguments of the edges they choose. In loops, ranges are widened to numbers that comparisons use,
+then to the bounds of the type, and are then narrowed."""
 
 from __future__ import annotations
 
@@ -26,12 +25,12 @@ from tileir.values import Constant, Operand, Value
 __all__ = ["Range", "Ranges", "ranges", "ranges_of"]
 
 _PATIENCE = 3
-"""Changes of a block parameter before its moving bounds go where they may stop."""
+"""The number of changes of a block parameter after which its growing bounds are widened."""
 _MOST_STOPS = 48
-"""Numbers at which a bound may stop on its way to the end of its type."""
+"""The most numbers to which bounds are widened before the end of their type."""
 _NARROWINGS = 2
 _PASSED_OVER = 8
-"""Values that are passed over in the time of one that is looked at."""
+"""The number of values that can be skipped in the time of analysing one."""
 
 
 @attrs.frozen(eq=False, weakref_slot=False, repr=False)
@@ -66,8 +65,9 @@ def ranges(function: Function) -> Ranges:
 
 
 def ranges_of(function: Function, *operands: Operand) -> Ranges:
-    """The same ranges, of `operands` at least. Calls look at what these follow from alone, until
-    they have taken as long as all ranges do."""
+    """The ranges of `operands` at least. A call analyses only the values that these depend on. Once
+    the calls together have taken as long as an analysis of all values, the next call analyses all
+    values."""
     spent, all_values = _spent(function), len(definitions(function))
     if spent.values > all_values:
         return ranges(function)
@@ -78,7 +78,7 @@ def ranges_of(function: Function, *operands: Operand) -> Ranges:
 
 @attrs.define(eq=False)
 class _Spent:
-    """The time of the calls of `ranges_of` for a function, as values that are looked at."""
+    """The cost of the calls of `ranges_of` for a function, in analysed values."""
 
     values: int = 0
 
@@ -98,7 +98,7 @@ def _solve(function: Function, within: Set[Value] | None) -> Ranges:
 
 
 class _NoneElsewhere(dict[Value, Range | None]):
-    """Facts about integers: of other values nothing is known."""
+    """Facts about integers; for all other values, the fact is None."""
 
     def __missing__(self, value: Value) -> None:
         return None
@@ -204,8 +204,8 @@ class _RangeSolver:
 
 @memoize
 def _stops(function: Function) -> tuple[int, ...]:
-    """Numbers that comparisons name, and their neighbours: a loop that counts to one of them
-    stays within it."""
+    """Numbers that comparisons use, and their neighbours: the bounds of loops that count to one of
+    them."""
     result: set[int] = set()
     for op in function.ops:
         if op.mnemonic == "icmp":

@@ -23,12 +23,12 @@ ALLOT, COPY, COMMIT, WAIT = (
     "gpu.shared_alloc", "gpu.async_copy", "gpu.async_commit", "gpu.async_wait",
 )  # fmt: skip
 WGMMA, WGMMA_WAIT = "gpu.wgmma", "gpu.wgmma_wait"
-"""Reads its operands until it is waited for."""
+"""`gpu.wgmma` reads its operands until a wait for it."""
 
 READS = frozenset({"gpu.local_load", "gpu.local_gather", WGMMA})
 STORE = "gpu.local_store"
 ACCESSES = READS | {COPY, STORE}
-"""Ops that access a buffer; in the hands of any other op it is taken to be alive everywhere."""
+"""Ops that access a buffer. A buffer that any other op takes is treated as live everywhere."""
 
 Buffers: TypeAlias = frozenset[Value]
 Ages: TypeAlias = Mapping[Value, int]
@@ -53,7 +53,7 @@ class BufferLiveness:
     multiplying: Mapping[Op, Buffers]
 
     def at(self, op: Op) -> Buffers:
-        """Buffers whose bytes must be their own while `op` runs."""
+        """Buffers whose bytes no other buffer may share while `op` runs."""
         return self.needed.get(op, _NONE) | self.copying.get(op, _NONE)
 
 
@@ -186,8 +186,8 @@ def _backward(
 
 
 def _overwriting_stores(function: Function) -> dict[Op, Buffers]:
-    """The stores that write all elements of a buffer of one stage: what was there before is not
-    needed."""
+    """The stores that write all elements of a buffer of one stage, whose old contents are then
+    dead."""
     shapes = {op.results[0]: cast(Any, op).shape for op in function.ops if op.mnemonic == ALLOT}
     return {
         op: accessed_buffers(op)

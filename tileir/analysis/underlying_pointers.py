@@ -14,7 +14,8 @@ from tileir.types import Pointer, element_of
 from tileir.values import Operand, Value
 
 Roots: TypeAlias = "frozenset[Value] | None"
-"""Parameters, of which a pointer points into one; None where it may point anywhere."""
+"""The parameters that a pointer may point into, of which it points into one; None if it may point
+anywhere."""
 
 _NONE_YET: frozenset[Value] = frozenset()
 

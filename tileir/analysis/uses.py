@@ -20,9 +20,8 @@ def definitions(function: Function) -> Mapping[Value, Op]:
 def uses(function: Function) -> Mapping[Value, tuple[Op, ...]]:
     """The ops that read each value, in program order, once per operand that reads it.
 
-    Arguments of an edge are read by its terminator, predicates by the op they are before.
-    Values without uses are left out.
-    """
+    Arguments of an edge are read by its terminator, a predicate by its op. Values without uses are
+    left out."""
     ops: dict[Value, list[Op]] = {}
     for op in function.ops:
         for operand in op.operands:

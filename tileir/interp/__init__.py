@@ -1,11 +1,10 @@
-"""The reference interpreter: what a kernel means, run on numpy arrays.
+"""The reference interpreter: the meaning of a kernel, executed on numpy arrays.
 
     report = tileir.interpret(module, "add", 8, [x, y, z, n])
 
-Every op is run by its `evaluate` on a machine of numbers (`tileir.machine`); this package adds
-the grid, memory with bounds and undefined bytes, promises, atomics with their order, and the
-search for races and deadlocks.
-"""
+Every op is run by its `evaluate` on a machine of numbers (`tileir.machine`); this package adds the
+grid, memory with bounds and undefined bytes, promises, atomics with their order, and the detection
+of races and deadlocks."""
 
 from __future__ import annotations
 

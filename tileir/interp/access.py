@@ -1,9 +1,8 @@
 """Loads and stores of the interpreter's machine.
 
 A lane takes part where neither its mask nor its predicate is false. Its address, and the mask
-itself, must be defined. What is stored must be defined unless `allow_undef` is set, and then
-memory remembers that it is not.
-"""
+itself, must be defined. Stored values must be defined unless `allow_undef` is set; memory then
+records which bytes are undefined."""
 
 from __future__ import annotations
 
@@ -73,7 +72,7 @@ class AccessMixin(Faults):
         mask: Tensor | None,
         other: Tensor | None,
     ) -> Tensor:
-        """A masked load's lanes and what stands in the rest."""
+        """The result of a masked load: its lanes, and `other` or undefined values in the rest."""
         if other is None or mask is None:
             return Tensor(data, ~lanes if undef is None else undef | ~lanes)
         out = np.where(lanes, data, other.data)
@@ -108,8 +107,8 @@ class AccessMixin(Faults):
         reads: bool,
         wrote: Lanes | None = None,
     ) -> None:
-        """Let clocks flow through the addresses that `lanes` of `op` read, and those it `wrote`
-        (None: all of `lanes`, where the op writes)."""
+        """Update the vector clocks for the addresses that `lanes` of `op` read, and for those it
+        `wrote` (None: all of `lanes`, if the op writes)."""
         clock = self._ordering_clock()
         if clock is None:
             return
@@ -125,7 +124,7 @@ class AccessMixin(Faults):
                 self.sync.write(clock, out.reshape(-1).tolist(), sem in RELEASES, reads)
 
     def _ordering_clock(self) -> InstanceClock | None:
-        """The clock of the running instance, what it logged so far checked."""
+        """The clock of the running instance, after a check of its logged accesses."""
         if self.clock_of_instance is not None:
             self.races.check(self.clock_of_instance.now)
         return self.clock_of_instance
@@ -243,7 +242,7 @@ class AccessMixin(Faults):
 
 
 def accessed_element(type: Type) -> Element:
-    """The element of what is loaded or stored."""
+    """The element type of a loaded or stored value."""
     return cast(Element, element_of(type))
 
 

@@ -1,13 +1,12 @@
 """Kernel arguments: numpy arrays become regions of memory, Python numbers become scalars.
 
 A pointer parameter takes an array whose dtype fits the pointee and receives the address of its
-first element; a descriptor parameter describes the array. Any non-negative strides are allowed,
-and the bytes between the elements of a strided array belong to nothing. Arrays that share memory
-share a region, at the distances they really have, and what belongs to a read-only one of them is
-not written; the start of the allocation counts as aligned
-to any power of two. `Within` is an array with the memory around it. A pointer to pointers takes a
-sequence of arrays. A scalar parameter takes a number that its type can hold.
-"""
+first element; a descriptor parameter describes the array. Any non-negative strides are allowed;
+accesses to the bytes between the elements of a strided array are out of bounds. Arrays that share
+memory share a region, at their actual distances, and elements of a read-only one are not written.
+The start of an allocation counts as aligned to any power of two. `Within` is an array with the
+memory around it. A pointer to pointers takes a sequence of arrays. A scalar parameter takes a
+number that its type can hold."""
 
 from __future__ import annotations
 
@@ -49,7 +48,7 @@ class Within:
 
 @attrs.frozen(eq=False)
 class PlacedArray:
-    """An array in memory: where, and which parameter it was given to."""
+    """An array in memory: its address, and the parameter that it belongs to."""
 
     name: str
     array: Array
@@ -279,7 +278,7 @@ def _extent(array: Array) -> tuple[int, int]:
 
 
 def _bytes_at(address: int, count: int) -> NDArray[np.uint8]:
-    """The memory itself; whoever calls keeps the arrays that own it."""
+    """The bytes as a view of the memory. The caller must keep the arrays that own it."""
     if not count:
         return np.empty(0, np.uint8)
     memory = cast(Any, (ctypes.c_uint8 * count).from_address(address))

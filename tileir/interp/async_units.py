@@ -1,9 +1,8 @@
 """The asynchronous units of sm_90 in the interpreter: mbarriers, TMA copies, and roles of warps.
 
-A role is a coroutine that runs concurrently with that of its program instance. A copy is one
-that completes at a random point between its start and its wait. The seed of the launch decides
-which coroutine is resumed next.
-"""
+A role is a coroutine that runs concurrently with that of its program instance. A copy is a
+coroutine too, which completes at a random point between its start and its wait. The seed of the
+launch decides which coroutine is resumed next."""
 
 from __future__ import annotations
 
@@ -43,7 +42,7 @@ class BarrierPhase:
     """The accesses of other ranks of the cluster before they arrived."""
 
     def settle(self) -> bool:
-        """Begin the next phase where this one is at its end; whether it was."""
+        """Begin the next phase if this one has ended; returns whether it had."""
         if self.left or self.bytes:
             return False
         self.left, self.phase = self.arrivals, self.phase + 1
@@ -62,7 +61,7 @@ class ThreadGroup:
 
 @attrs.define(eq=False)
 class _AsyncCopy:
-    """A copy under way."""
+    """A copy in flight."""
 
     land: Any
     done: bool = False
@@ -90,7 +89,7 @@ class HopperMixin(SharedMixin):
     """The number of warps of a program instance, if the kernel states it."""
 
     def check(self, condition: Tensor, op: Any) -> None:
-        """The op's condition must hold."""
+        """Raise an error unless the op's condition is true."""
         if not bool(condition.data) or condition.undef is not None:
             raise fail("TIR0514", op, "the condition is false", self)
 
@@ -119,7 +118,7 @@ class HopperMixin(SharedMixin):
                 self._arrive(op, self._barrier(op, where, index), warps)
 
     def mbarrier_wait(self, op: Any, barrier: Tensor, index: Tensor, parity: Tensor) -> None:
-        """Nothing, once the phase of that parity has ended."""
+        """Return once the phase of that parity has ended."""
         if self._barrier(op, barrier, index).phase % 2 == int(parity.data) % 2:
             raise NotReadyError
 
@@ -218,7 +217,8 @@ class HopperMixin(SharedMixin):
         self._scatter(pointer.data, value, lanes, value.data.dtype.itemsize, op, Touch.WRITE)
 
     def tma_wait(self, op: Any) -> None:
-        """The oldest copies from shared memory are made, but for the newest."""
+        """Execute the copies from shared memory, oldest first, except for the newest `pending`
+        ones."""
         reading = self._running().reading
         while len(reading) > op.pending:
             reading.pop(0).finish()
@@ -294,7 +294,7 @@ class HopperMixin(SharedMixin):
         self.spawned.append((self.instance, self._role(op, code, arguments)))
 
     def join_roles(self, op: Any) -> None:
-        """Nothing, once all roles of the instance have ended."""
+        """Return once all roles of the instance have ended."""
         if self.roles.get(self.instance):
             raise NotReadyError
 
@@ -316,7 +316,7 @@ class HopperMixin(SharedMixin):
             raise fail("TIR0520", op, f"{group.name} ends, and {_READING}", self)
 
     def leave(self, number: int) -> None:
-        """The instance itself is at its end: its roles must be, and its copies."""
+        """Check at the end of an instance that its roles have ended and its copies are complete."""
         group = self.groups.pop(number, None)
         if self.roles.pop(number, 0):
             message = f"{program(self)} ends before its roles: gpu.join waits for them"
@@ -326,7 +326,7 @@ class HopperMixin(SharedMixin):
             raise InterpretError(Diagnostic("TIR0520", message))
 
     def _running(self) -> ThreadGroup:
-        """The threads that run."""
+        """The thread group that runs."""
         if self.group is not None:
             return self.group
         return self.groups.setdefault(self.instance, ThreadGroup("the kernel", self.num_warps))

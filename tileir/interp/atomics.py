@@ -1,5 +1,5 @@
-"""Atomics of the interpreter's machine. One op is one access per lane, one lane after the other
-where several have one address."""
+"""Atomics of the interpreter's machine. One op is one access per lane; lanes with the same address
+access it one after the other."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class AtomicMixin(AccessMixin):
         self._synchronise(pointer, lanes, op, reads=False)
 
     def atomic_rmw(self, pointer: Tensor, value: Tensor, mask: Tensor | None, op: Any) -> Tensor:
-        """Combine `value` into memory lane by lane; the old values."""
+        """Combine `value` into memory lane by lane; returns the old values."""
         kind = op.op.value
 
         def combine(old: Tensor, lanes: Any) -> tuple[Tensor, Any]:
@@ -49,7 +49,7 @@ class AtomicMixin(AccessMixin):
     def atomic_cas(
         self, pointer: Tensor, compare: Tensor, value: Tensor, mask: Tensor | None, op: Any
     ) -> Tensor:
-        """Exchange where memory holds the bits of `compare`; the old values."""
+        """Exchange where the bits in memory equal `compare`; returns the old values."""
         if compare.undef is not None:
             self._defined_value(compare, self._lanes(pointer, mask, op), op)
         raw = RAW[value.data.dtype.itemsize]
@@ -63,7 +63,7 @@ class AtomicMixin(AccessMixin):
     def _update(
         self, pointer: Tensor, value: Tensor, mask: Tensor | None, op: Any, combine: Any
     ) -> Tensor:
-        """Read, combine, write, for each lane in turn where several have one address.
+        """Read, combine and write; lanes with the same address one after the other.
 
         `combine(old, lanes)` gives the new values and which of the lanes write them.
         """

@@ -1,9 +1,8 @@
-"""Vector clocks: what happens before what, by C++ release and acquire.
+"""Vector clocks: the happens-before relation of C++ release and acquire.
 
-The clock of instance p holds, per instance q, up to which epoch q's accesses happen before
-p's next one. A release publishes the clock with the element written; an acquire that reads it
-joins it. Read-modify-writes continue the release sequence they read from.
-"""
+The clock of instance p has, per instance q, the last epoch whose accesses happen before p's next
+access. A release publishes the clock with the element written; an acquire that reads it joins it.
+Read-modify-writes continue the release sequence they read from."""
 
 from __future__ import annotations
 
@@ -18,8 +17,8 @@ from tileir.interp.races import Clock
 
 @attrs.frozen(eq=False)
 class Published:
-    """A clock of `count` instances as it was when something was released: `values` of the
-    instances `indices`, the rest 0; of all where `indices` is None."""
+    """The clock of `count` instances at a release: `values` of the instances `indices`, 0 for all
+    others; `indices` None means all instances."""
 
     count: int
     indices: NDArray[np.int64] | None
@@ -50,7 +49,7 @@ class Published:
 
 @attrs.define(eq=False)
 class InstanceClock:
-    """The clock of one instance, and what its fences have yet to order.
+    """The clock of one instance, and the state of its fences.
 
     `released` is its clock at its last release fence, carried by later relaxed writes; `seen`
     joins what relaxed reads have read, taken over by the next acquire fence.
@@ -76,7 +75,7 @@ class InstanceClock:
             published.join_into(self.now)
 
     def publish(self) -> Published:
-        """The clock to release; what follows belongs to the next epoch."""
+        """The clock to release; later accesses belong to the next epoch."""
         published = Published.of(self.now)
         self.now[self.instance] += 1
         return published

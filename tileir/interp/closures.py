@@ -10,8 +10,8 @@ Step: TypeAlias = Callable[[Frame], Any]
 
 
 def fixed_step(evaluate: Any, machine: Any, slots: Sequence[int], results: Sequence[int]) -> Step:
-    """A step of one or two results and a fixed number of operands, without building a list
-    where there are few."""
+    """A step of one or two results and a fixed number of operands; few operands are passed without
+    a list."""
     if len(results) == 2:
         return _two_results(evaluate, machine, slots, results)
     (result,) = results
@@ -57,8 +57,8 @@ def _two_results(evaluate: Any, machine: Any, slots: Sequence[int], results: Seq
 
 
 def kept_step(step: Step, slots: Sequence[int], results: Sequence[int]) -> Step:
-    """A step of a pure op that is not run again while its operands are the same objects: values
-    are never changed, so the results would be equal."""
+    """A step of a pure op that keeps its results while its operands are the same objects: values
+    are immutable, so the results would be equal."""
     operands: list[Any] = []
     values: list[Any] = []
 

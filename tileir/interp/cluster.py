@@ -1,8 +1,7 @@
 """Clusters in the interpreter: a program instance that runs once per rank, all at the same time.
 
-Every rank is a coroutine with buffers and barriers of its own; those of another rank are what the
-same op allotted there.
-"""
+Every rank is a coroutine with its own buffers and barriers; the counterparts in another rank are
+those that the same op allocated there."""
 
 from __future__ import annotations
 
@@ -25,8 +24,8 @@ from tileir.types import shape_of
 
 @attrs.define(eq=False)
 class _ClusterBarrier:
-    """The barrier of the ranks of one instance: those that came in phase number `phase`, those that
-    are at their ends, and what came before."""
+    """The barrier of the ranks of one instance: the ranks that arrived in phase number `phase`, the
+    ranks that have ended, and the accesses before the barrier."""
 
     phase: int = 0
     came: set[int] = attrs.field(factory=set)
@@ -65,7 +64,7 @@ class ClusterMixin(HopperMixin):
     # Barriers --------------------------------------------------------------------------------
 
     def cluster_arrive(self, op: Any) -> None:
-        """This rank is there."""
+        """Arrive with this rank."""
         if self.group is not None or self.roles.get(self.instance):
             raise fail("TIR0521", op, "the kernel alone arrives, while it has no roles", self)
         if self.instance in self.arrived:
@@ -78,7 +77,7 @@ class ClusterMixin(HopperMixin):
         self.version += 1
 
     def cluster_wait(self, op: Any) -> None:
-        """Nothing, once all have come."""
+        """Return once all ranks have arrived."""
         if self.instance not in self.arrived:
             raise fail("TIR0521", op, "it has not arrived", self)
         result = self._cluster_barrier()
@@ -91,7 +90,7 @@ class ClusterMixin(HopperMixin):
         return self.meetings.setdefault(self.instance // self.ranks, _ClusterBarrier())
 
     def _publish(self, before: Published | None) -> Published | None:
-        """The accesses of this rank, and those of others `before` it."""
+        """The accesses of this rank, joined with those of other ranks in `before`."""
         clock = self.clock_of_instance
         if clock is None:
             return before

@@ -82,7 +82,7 @@ def steps(
 
 
 def _waits(step: Step, frame: Frame) -> bool:
-    """Whether `step` cannot be taken yet; else it is."""
+    """Execute `step` if it can proceed; returns whether it still has to wait."""
     try:
         step(frame)
     except NotReadyError:

@@ -43,5 +43,5 @@ def place(op: Op) -> str:
 
 
 def note(code: str, message: str, location: Location | None) -> Diagnostic:
-    """A remark pointing at another place concerned."""
+    """A note with a related location."""
     return Diagnostic(code, message, location)

@@ -1,4 +1,4 @@
-"""Quick steps of loads and stores that step evenly through one array."""
+"""Quick steps of loads and stores with constant strides in one array."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class _Lanes:
 
 @attrs.define(eq=False)
 class _FastAccess:
-    """One load or store, and what its last executions have shown."""
+    """One load or store, with the patterns of its last executions."""
 
     op: Any
     machine: Any

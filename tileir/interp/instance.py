@@ -1,4 +1,4 @@
-"""The environment of a program instance: its place in the grid, calls, promises, printing."""
+"""The environment of a program instance: its position in the grid, calls, promises, printing."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class InstanceMixin(Faults):
     ticks: int
     budget: int
     time_limit: float | None
-    """Seconds that the launch was to take, once it has taken longer."""
+    """The time limit of the launch in seconds, once it is exceeded."""
     printed: list[str]
     depth: int
 
@@ -135,7 +135,7 @@ class InstanceMixin(Faults):
         return bool(condition.data)
 
     def undef(self, type: Type) -> Tensor:
-        """A value of which nothing is promised; of a descriptor, nothing at all."""
+        """An undefined value of `type`; for a descriptor, None."""
         if isinstance(element_of(type), (Scalar, Pointer)):
             return undef(type)
         return Tensor(np.zeros(()), np.ones((), np.bool_))

@@ -1,10 +1,8 @@
 """Calling a function of scalars for many elements at once.
 
 The ops of such a function are elementwise, so `evaluate` runs on one-dimensional arrays with an
-element per call. At a branch whose condition differs between elements, the elements part: each
-side goes on alone with its own. A function with an op that is not elementwise is run once per
-element.
-"""
+element per call. At a branch whose condition differs between elements, each side continues with its
+own elements. A function with an op that is not elementwise is run once per element."""
 
 from __future__ import annotations
 

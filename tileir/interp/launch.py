@@ -33,7 +33,7 @@ from tileir.limits import check_globals, check_tiles, used_globals
 from tileir.linker import link, undefined_functions
 
 _SHUFFLED = 1 << 22
-"""Instances that are put into an order of their own; more are gone through in even steps."""
+"""The most instances whose order is shuffled; more are executed in constant steps."""
 MAX_RACES = 100
 """Races kept in a report."""
 
@@ -109,7 +109,7 @@ class Interpreter:
 
 @contextmanager
 def _time_limit(machine: Any, seconds: float | None) -> Generator[None]:
-    """No op begins on `machine` once the body has run for so long (TIR0725)."""
+    """Run the body; after `seconds`, every further op on `machine` raises TIR0725."""
     if seconds is None:
         yield
         return
@@ -158,7 +158,7 @@ def _grid(grid: int | Sequence[int]) -> tuple[int, int, int]:
 
 @attrs.define(eq=False)
 class _InterpretedLaunch:
-    """One launch: the machine, what it ran on, and what it found."""
+    """One launch: the machine, its memory, and the findings."""
 
     module: Module
     function: Function

@@ -1,4 +1,4 @@
-"""The machine a launch runs on: a machine of numbers, with memory and a place in the grid."""
+"""The machine of a launch: a machine of numbers, with memory and a position in the grid."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class LaunchMixin(AtomicMixin, ClusterMixin, PrivateMixin, InstanceMixin):
         allow_undef: bool,
         ranks: int,
     ) -> None:
-        """Set everything that holds for the whole launch."""
+        """Set the state that is the same for the whole launch."""
         self.functions, self.grid, self.memory, self.races = module.functions, grid, memory, races
         self.strides = Strides(memory)
         self.addresses, self.pausing, self.allow_undef = addresses, pausing, allow_undef
@@ -56,7 +56,7 @@ class LaunchMixin(AtomicMixin, ClusterMixin, PrivateMixin, InstanceMixin):
         self.ids = (0, 0, 0)
 
     def enter(self, number: int) -> None:
-        """Go on with number `number` of what runs, an instance or a rank of one; ranks run fastest,
+        """Continue with the instance, or rank of an instance, of this number; ranks count fastest,
         then axis 0 of the grid."""
         if self.clock_of_instance is not None:
             self.races.check(self.clock_of_instance.now)
@@ -67,7 +67,7 @@ class LaunchMixin(AtomicMixin, ClusterMixin, PrivateMixin, InstanceMixin):
         self.clock_of_instance = self.clocks.get(number)
 
     def take_spawned(self) -> list[tuple[int, Steps]]:
-        """The coroutines that were begun since."""
+        """The coroutines that were started since the last call."""
         begun, self.spawned = self.spawned, []
         return begun
 

@@ -20,7 +20,7 @@ class Request:
 
 
 class _Recorder:
-    """A machine that notes what is asked of it."""
+    """A machine that records the calls of its methods."""
 
     def __init__(self) -> None:
         self.requests: list[tuple[str, tuple[Any, ...], dict[str, Any]]] = []
@@ -39,9 +39,9 @@ class _Operand:
 
 
 def request(op: Op, operands: Sequence[Any]) -> Request | None:
-    """The one call that evaluating `op` amounts to, with its operands in order and its answer
-    returned as it is; None where there is more to it. `operands` has an item for each, a tuple
-    of items where several make one argument."""
+    """The only call that the evaluation of `op` makes, if it passes the operands in order and
+    returns the result unchanged; else None. `operands` has an item for each, a tuple of items where
+    several make one argument."""
     recorder, values = _Recorder(), [_stand_in(x) for x in operands]
     try:
         result = op.evaluate(recorder, *values)

@@ -1,9 +1,8 @@
 """Memory of the interpreter: one flat address space of bounded regions.
 
-Region k occupies the addresses from `(k + 1) << 40`, so leaving an array never lands in another
-one and address 0 is in none. A region is the bytes of the arrays given to it, not a copy.
-Gathers and scatters are one numpy call where all lanes fall into one region.
-"""
+Region k occupies the addresses from `(k + 1) << 40`, so leaving an array never lands in another one
+and address 0 is in none. A region consists of the bytes of its arrays, not of a copy. A gather or
+scatter is one numpy call if all lanes are in one region."""
 
 from __future__ import annotations
 
@@ -76,7 +75,7 @@ class Region:
         return _as_elements(of, self.view(size)[1] - self.start, size)
 
     def spoil(self) -> Bytes:
-        """The undef flags, made where there were none."""
+        """The undef flags; they are created if there are none."""
         if self.undef is None:
             self.undef = np.zeros(len(self.data), np.uint8)
         return self.undef

@@ -15,8 +15,8 @@ from tileir.types import Pointer
 
 
 def check_arguments(kernel: Function, binder: Binder) -> None:
-    """Check `noalias` of a kernel's arrays, and hold the kernel to `readonly`, `writeonly`:
-    of a region that is reached through such parameters alone. Raises InterpretError."""
+    """Check `noalias` of a kernel's arrays, and deny writes to regions that only `readonly`
+    parameters reach and reads of those that only `writeonly` ones reach. Raises InterpretError."""
     facts = {p.name or str(i): p for i, p in enumerate(kernel.parameters)}
     bound = [b for b in binder.bound if b.name in facts]
     for one in bound:

@@ -1,8 +1,6 @@
-"""Private buffers of the interpreter: tiles that ops of the backend keep for their threads.
-
-Which thread holds what has no meaning here: the value of a buffer is its tiles as one array, and
-is freed with its last reader.
-"""
+"""Private buffers of the interpreter, in which ops of the backend keep tiles. The owner threads do
+not matter here: the value of a buffer is one array of its tiles, and is freed after its last
+reader."""
 
 from __future__ import annotations
 

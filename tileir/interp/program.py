@@ -1,10 +1,8 @@
 """A function prepared for running: per block a tuple of closures over a list of value slots.
 
-Each op becomes one closure `step(frame)` that reads its operands' slots, calls `op.evaluate`
-and writes its results' slots. Values that live inside one block share slots once they are dead,
-so that a long kernel holds no more tiles than are live. Slot 0 is always None: the operand that
-is absent.
-"""
+Each op becomes one closure `step(frame)` that reads its operands' slots, calls `op.evaluate` and
+writes its results' slots. Values of one block share slots once they are dead, so that a long kernel
+keeps only live tiles. Slot 0 is always None, an absent operand."""
 
 from __future__ import annotations
 
@@ -28,14 +26,14 @@ from tileir.types import Tile
 from tileir.values import Constant, Operand, Undef, Value
 
 UNIFORM_ELEMENTS = 1 << 22
-"""Elements of tiles that are computed once and kept."""
+"""The most elements of all tiles that are computed once and kept."""
 
 FEW = 4
-"""Program instances for which quick steps cost more than they save."""
+"""The number of program instances up to which quick steps cost more than they save."""
 
 
 class NoInstanceError(Exception):
-    """The program ids were asked for where no instance runs."""
+    """The program ids were read while no instance ran."""
 
 
 _MANY = (FieldKind.VARIADIC, FieldKind.PAIRS)
@@ -108,9 +106,8 @@ def prepare(
 ) -> CompiledFunction:
     """`function` as closures that run on `machine`.
 
-    `arguments`, where given, are those of every call: what follows from them and from literals
-    alone is computed here, once.
-    """
+    `arguments`, if any, are those of every call. Values that depend only on them and on literals
+    are computed once, here."""
     return _Preparation(function, machine, pausing, arguments).code()
 
 

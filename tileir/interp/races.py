@@ -1,10 +1,10 @@
-"""Shadow memory: which instance touched an element last, and whether two did so unordered.
+"""Shadow memory: the last accesses to each element, and the detection of unordered ones.
 
 Every access is logged as (entry, indices) and checked in batches: an entry names the op, the
-program instance and its epoch. Two accesses of one element by two instances conflict when one
-of them writes, not both are atomic, and neither happens before the other. Happens-before is
-what atomics and fences make it (C++ release/acquire, vector clocks); in kernels without any
-there is none between instances, and the whole launch is checked in a few large batches.
+program instance and its epoch. Two accesses of one element by two instances conflict when one of
+them writes, not both are atomic, and neither happens before the other. Atomics and fences define
+happens-before (C++ release/acquire, vector clocks). In kernels without them nothing orders two
+instances, and the whole launch is checked in a few large batches.
 
 The shadow keeps the last writer, the last atomic access and the last two readers of an element,
 so a race with an earlier access can go undetected in kernels that synchronise; what is reported
@@ -172,7 +172,7 @@ class RaceDetector:
         return number
 
     def log(self, region: Region, index: Indices, size: int, entry: int, touch: Touch) -> bool:
-        """Note an access; True when a batch is due (`check`)."""
+        """Log an access; returns whether a check of the batch is due."""
         log = self.pending.get((region, touch, size))
         if log is None:
             log = self.pending[(region, touch, size)] = _Log(size)
@@ -182,8 +182,8 @@ class RaceDetector:
         return self.logged >= BATCH
 
     def check(self, clock: Clock | None = None) -> None:
-        """Check what was logged: by one instance with vector `clock`, or by any number of
-        instances that nothing orders."""
+        """Check the logged accesses: of one instance with vector `clock`, or of any number of
+        unordered instances."""
         self._note_entries()
         pending, self.pending, self.logged = self.pending, {}, 0
         for (region, touch, _), log in pending.items():
@@ -250,7 +250,7 @@ class RaceDetector:
         return shadow, wide.reshape(-1), np.repeat(entries, times)
 
     def _mark_read(self, shadow: AccessHistory, cells: Indices, entries: Entries) -> None:
-        """Remember readers, and where they are two instances, in this batch or before, both."""
+        """Record the readers; of two different instances, in this batch or before, both."""
         shadow.seen.add(Touch.READ)
         before = shadow.reader[cells]
         changed = (before >= 0) & (self.instances[before] != self.instances[entries])

@@ -1,10 +1,9 @@
-"""Running program instances: in turn, or as coroutines that may wait for each other.
+"""Running program instances: one after the other, or as coroutines that may wait for each other.
 
 An instance of a kernel that synchronises is a generator that stops before each atomic or volatile
-access. The scheduler picks the next instance at random from a seed. An
-instance is stuck when it comes back to the same place with the same values while memory stood
-still; when every live one is, no schedule can help: that is a deadlock.
-"""
+access. The scheduler picks the next instance at random from a seed. An instance is stuck if it
+returns to the same op with the same values while memory has not changed. If every live instance is
+stuck, no schedule can continue: that is a deadlock."""
 
 from __future__ import annotations
 
@@ -20,7 +19,7 @@ from tileir.op import Op
 Steps: TypeAlias = Generator["Pause", None, Any]
 
 WINDOW = 64
-"""Instances live at once; more are started only when all of these are stuck."""
+"""The number of live instances; more are started only if all of these are stuck."""
 
 
 @attrs.frozen
@@ -42,7 +41,7 @@ class NotReadyError(Exception):
 
 
 class DeadlockError(Exception):
-    """Every live instance waits for something none of them will do."""
+    """Every live instance waits for an action that no instance will take."""
 
     def __init__(self, waiting: list[tuple[int, Op]]) -> None:
         super().__init__(waiting)
@@ -51,7 +50,7 @@ class DeadlockError(Exception):
 
 @attrs.define(eq=False)
 class _Live:
-    """One started instance; `snapshot` is what it looked like at `version` of memory."""
+    """One started instance; `snapshot` is its state at `version` of memory."""
 
     number: int
     steps: Steps
@@ -112,11 +111,9 @@ def _fill(
 
 
 def _is_stuck(one: _Live, version: int) -> bool:
-    """Whether `one` has come back to where it was, memory unchanged since.
-
-    The snapshot is renewed at every power of two of visits, so that a loop is found wherever it
-    is entered (Brent).
-    """
+    """Whether `one` has returned to its state at the snapshot, and memory has not changed since.
+    The snapshot is renewed at every power of two of visits, so that a loop is detected wherever it
+    is entered (Brent)."""
     pause = one.pause
     assert pause is not None
     if one.version != version:

@@ -1,8 +1,7 @@
 """Shared memory of the interpreter: buffers of the ops that the backend makes.
 
-A buffer is an array of stages of elements; how the backend permutes their bytes has no
-meaning. A copy lands when it is begun, which is one of the moments at which it may.
-"""
+A buffer is an array of stages of elements; swizzles of the backend do not matter here. A copy
+completes at its start, which is one of the permitted orders."""
 
 from __future__ import annotations
 
@@ -34,7 +33,7 @@ class SharedMixin(AccessMixin):
     buffers: dict[int, BufferContents]
 
     def shared_alloc(self, op: Any) -> Tensor:
-        """A new buffer, of which nothing is written."""
+        """A new buffer with undefined contents."""
         kind = dtype_of(op.type.pointee)
         address = (1 << 60) + len(self.buffers)
         self.buffers[address] = BufferContents(np.zeros(op.shape, kind), np.ones(op.shape, bool))

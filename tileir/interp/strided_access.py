@@ -1,8 +1,6 @@
-"""Accesses whose addresses step evenly along every dimension, found by one comparison.
-
-Such an access needs no address of its own per element: its bounds are those of its corners, and
-numpy moves it as a strided view.
-"""
+"""Accesses with a constant stride along every dimension, recognised by one comparison. Such an
+access needs no address per element: its bounds are those of its corners, and numpy copies it as a
+strided view."""
 
 from __future__ import annotations
 
@@ -29,7 +27,7 @@ class StridedPattern:
     low: int
     high: int
     bits: int
-    """All strides, or-ed: what divides this divides all."""
+    """The bitwise or of all strides: a power of two that divides it divides all strides."""
     distinct: bool
     """Whether no two elements have one offset."""
 
@@ -102,7 +100,7 @@ class StridedPlace:
 
 @attrs.define(eq=False)
 class Strides:
-    """Finds strided accesses in `memory`; remembers their patterns."""
+    """Finds strided accesses in `memory`, and caches their patterns."""
 
     memory: Memory
     patterns: dict[tuple[tuple[int, ...], tuple[int, ...]], StridedPattern] = attrs.field(

@@ -185,14 +185,15 @@ class Machine(Shapes, Descriptors):
         return tuple([_tile_of_lanes(column, shape) for column in zip(*lanes, strict=True)])
 
     def histogram(self, value: Tensor, mask: Tensor | None, type: Type) -> Tensor:
-        """Count the values 0, 1, ..."""
+        """Count the values 0, 1, ... of unsigned integers."""
         (bins,) = shape_of(type)
+        numbers = integers.as_unsigned(value.data)
         active = np.ones(value.data.shape, np.bool_) if self.active is None else self.active
         counted = active if mask is None else active & mask.data
         unknown = counted & lanes_of(value)
         if mask is not None and mask.undef is not None:
             unknown = unknown | (active & mask.undef)
-        chosen = value.data[counted & (value.data >= 0) & (value.data < bins)]
+        chosen = numbers[counted & (numbers < bins)]
         counts = np.bincount(chosen.astype(np.int64).reshape(-1), minlength=bins)
         lost = np.ones(bins, np.bool_) if unknown.any() else None
         return Tensor(counts.astype(dtype_of(type)), lost)

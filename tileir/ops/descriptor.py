@@ -83,13 +83,13 @@ class BlockAccess(Op):
         return self.descriptor.type.block  # type: ignore[attr-defined]
 
     def check_indices(self) -> None:
-        """One index per dimension."""
+        """Raise TIR0117 unless there is one index per dimension of the block."""
         rank, result = len(self.block().shape), len(self.indices)  # type: ignore[attr-defined]
         if rank != result:
             raise self.fail("TIR0117", f"{rank} indices are needed, not {result}", "indices")
 
     def check_value(self, expected: Type) -> None:
-        """`value` must be what the access takes."""
+        """Raise TIR0101 unless `value` has type `expected`."""
         result = self.value.type  # type: ignore[attr-defined]
         if result is not expected:
             raise self.fail("TIR0101", f"value must be {expected}, not {result}", "value")

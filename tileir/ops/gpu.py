@@ -1,4 +1,4 @@
-"""Ops that the backend makes: how values move between threads, and when threads wait.
+"""Ops that the backend generates: movement of values between threads, and synchronization.
 
 They print and parse like any other op, and are outside the stability promise.
 """
@@ -253,7 +253,7 @@ class LocalStore(Op):
 
 
 def _is_part(columns: tuple[int, ...], count: int) -> bool:
-    """Whether a first one and a number name some of `count`."""
+    """Whether `columns` = [first, number] is a range of columns of a tile with `count` columns."""
     return len(columns) == 2 and 0 <= columns[0] < sum(columns) <= count
 
 

@@ -396,7 +396,8 @@ class DeviceAssert(Op):
 
 
 def _check_block(self: Any) -> None:
-    """One index per dimension of the block, which is what the buffer holds."""
+    """Raise an error unless there is one index per dimension of the block, and the buffer has its
+    element type."""
     check_buffer(self, self.buffer.type, "buffer")
     block: Tile = self.descriptor.type.block
     if len(block.shape) != len(self.indices):
@@ -411,7 +412,8 @@ def _check_block(self: Any) -> None:
 
 
 def _check_axis(self: Any) -> None:
-    """A dimension of the block along which rows of one follow those of another."""
+    """Raise TIR0106 unless `axis` is the first dimension of the block with an extent above 1, or
+    one before it."""
     if not 0 <= self.axis < len(self.indices):
         message = f"axis must be in 0 to {len(self.indices) - 1}"
         raise self.fail("TIR0106", message, "axis")

@@ -158,8 +158,8 @@ _EVERY = Elements("every", frozenset(SCALARS.values()), pointers=True)
 
 
 def _elements(allowed: Scalar | Elements, *, plain: bool = False) -> list[Element]:
-    """Members of a set in a fixed order; of pointers one to each scalar where it is all of them
-    that are meant (as for memory), else one to f32."""
+    """The members of a set in a fixed order. A set of pointers alone (as for memory) is represented
+    by one pointer to each scalar type; a set that also has pointers, by one to f32."""
     if not isinstance(allowed, Elements):
         return [allowed]
     elements: list[Element] = [s for s in SCALARS.values() if s in allowed.scalars]

@@ -147,8 +147,8 @@ class Scan(Combining):
 
 @op("histogram")
 class Histogram(Op):
-    """Count the elements of `value` that equal 0, 1, ..., up to the extent of the result. Elements
-    out of that range, and those where `mask` is false, are not counted.
+    """Count the elements of `value` that equal 0, 1, ..., up to the extent of the result. The
+    elements are unsigned. Those out of range, and those where `mask` is false, are not counted.
 
     `%h = histogram i32<16> %x, %m`, given `i32<64> %x, i1<64> %m`
     """

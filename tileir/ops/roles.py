@@ -43,7 +43,7 @@ class Role(Op):
 
     @property
     def types(self) -> tuple[Type, ...]:
-        """The function gives nothing back."""
+        """The result types of the function: none."""
         return ()
 
     def evaluate(self, machine: Any, arguments: tuple[Any, ...]) -> Any:

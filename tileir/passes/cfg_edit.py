@@ -1,4 +1,4 @@
-"""Edges, labels and copies: what passes that change the graph share."""
+"""Edges, labels and copies: helpers of passes that change the control-flow graph."""
 
 from __future__ import annotations
 
@@ -72,8 +72,8 @@ def append_arguments(terminator: Op, labels: Container[str], more: Iterable[Oper
 
 
 def add_preheader(function: Function, header: str, inside: Container[str]) -> tuple[Function, str]:
-    """`function` with a new block through which alone blocks not `inside` the loop reach its
-    `header`, and that block's label."""
+    """`function` with a preheader, and its label: a new block that the edges from blocks not
+    `inside` the loop to its `header` pass through."""
     label = fresh_label(f"{header}.preheader", function.blocks)
     parameters = tuple(fresh(v) for v in function.blocks[header].parameters)
     result = Block(label, parameters, (Branch(Successor(header, parameters)),))

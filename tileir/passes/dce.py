@@ -14,8 +14,8 @@ from tileir.passmanager.registry import pass_
 from tileir.values import Operand, Value
 
 NEEDED = (Effects.WRITE | Effects.SYNC | Effects.CONTROL | Effects.OUTSIDE).value
-"""Effects for which an op is kept though its results are unused. Reading memory is none, and
-neither is trapping: a program that traps has no meaning."""
+"""Effects for which an op is kept though its results are unused. Reads and traps are not among
+them: a program that traps has no meaning."""
 
 
 @pass_("dce")

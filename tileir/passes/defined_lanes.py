@@ -48,8 +48,8 @@ class DefinedLanes:
         return cls(transitive_operands(function, predicates))
 
     def note(self, op: Op) -> list[Op]:
-        """Remember where the results of `op` are defined; the ops that compute it, which go before
-        `op`."""
+        """Record where the results of `op` are defined. Returns the ops that compute this, to be
+        inserted before `op`."""
         if len(op.results) == 2 and op.elementwise:
             self.pairs.update(dict.fromkeys(op.results, op))
         required = [v for v in op.results if v in self.values and v not in self.where]

@@ -124,7 +124,7 @@ def _inline(function: Function, done: Mapping[str, Function]) -> Function:
 
 
 def _target(op: Op, done: Mapping[str, Function]) -> Function | None:
-    """The function whose body may stand for `op`."""
+    """The function whose body may replace `op`."""
     if not isinstance(op, Call):
         return None
     callee = done.get(op.callee)
@@ -224,7 +224,7 @@ class _Caller:
 
 
 def _named_ones(module: Module) -> dict[str, Function]:
-    """The functions of `module` without private ones that nothing names."""
+    """The functions of `module` except private ones without references."""
     reached: set[str] = set()
     stack = [f.name for f in module.functions.values() if f.visibility is Visibility.PUBLIC]
     while stack:

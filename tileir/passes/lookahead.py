@@ -1,4 +1,5 @@
-"""The part of a loop that can run ahead of it: what addresses, masks and its condition need."""
+"""The slice of a loop that can be computed iterations ahead: the ops that addresses, masks and the
+loop's condition depend on."""
 
 from __future__ import annotations
 
@@ -137,9 +138,9 @@ class Lookahead:
         return env
 
     def compute_op(self, op: Op, env: dict[Value, Operand], ops: list[Op]) -> None:
-        """A copy of one op of the slice. A hint is a promise for iterations that run, and this one
-        may not. Nor need a divisor be other than zero."""
-        if isinstance(op, Hint):  # it says nothing new
+        """Append a copy of one op of the slice to `ops`. The copy may be executed for an iteration
+        that does not run, so a divisor of zero is replaced by 1. A redundant hint is dropped."""
+        if isinstance(op, Hint):  # redundant: others have conditional copies
             env[op.results[0]] = env.get(op.value, op.value)  # type: ignore[arg-type]
             return
         copied = copy_op(op, env)
@@ -157,7 +158,7 @@ class Lookahead:
         return {p: env.get(v, v) if type(v) is Value else v for p, v in following.items()}
 
     def staying(self, env: dict[Value, Operand], ops: list[Op]) -> Operand:
-        """Whether the loop goes on, by its condition in `env`."""
+        """Whether the loop continues, by its condition in `env`."""
         holds = self.condition
         holds = env.get(holds, holds) if type(holds) is Value else holds
         if not self.stays:
@@ -168,9 +169,9 @@ class Lookahead:
     def compute_iteration(
         self, state: dict[Value, Operand], valid: Operand | None, ops: list[Op]
     ) -> tuple[dict[Value, Operand], Operand | None]:
-        """The values of the iteration that starts with `state`, and whether it runs, as far as
-        that is known before its end (`valid`: before its start). What addresses are loaded from
-        is read under that condition."""
+        """The values of the iteration that starts with `state`, and the condition that it runs, as
+        far as that is known before its end; `valid` is the condition known before its start. Loads
+        of values that addresses depend on are masked by that condition."""
         env, indirect = dict(state), self._indirect()
         for op in self.in_order():
             if op not in indirect:
@@ -201,14 +202,14 @@ class Lookahead:
         ops.append(copied)
 
     def _is_conditional(self, op: Op) -> bool:
-        """Whether a copy of `op` has a meaning in iterations that run alone."""
+        """Whether a copy of `op` is valid only in iterations that run."""
         if isinstance(op, Hint):
             return not self._says_nothing_new(op)
         return op.divides and bool(op.effects) and not self._divides_by_invariant(op)
 
     def _indirect(self) -> list[Op]:
-        """The loads of the slice, its hints and quotients that have a meaning in iterations that
-        run alone, and what depends on them, in order."""
+        """The loads of the slice, its hints and quotients that are valid only in iterations that
+        run, and the ops that depend on them, in order."""
         indirect: list[Op] = []
         values = set[Operand]()
         for op in self.in_order():

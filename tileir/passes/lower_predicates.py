@@ -69,7 +69,7 @@ def lower_predicates(function: Function) -> PassResult:
 
 
 CLAIMS = ("assume", "assert")
-"""Ops that demand their condition."""
+"""Ops whose condition must be true."""
 
 
 def _lowest(bits: int) -> int:

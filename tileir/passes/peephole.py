@@ -130,7 +130,7 @@ def _layout_and_shape(type: Type) -> Type:
 
 
 def _sunk(op: Op, mover: Any, walk: Walk) -> Answer:
-    """`op` on what was moved, and each result moved."""
+    """`op` on the operands of the movers, and each of its results moved."""
     unmoved = mover.inputs[0].type
 
     def before(operand: Operand) -> Operand:

@@ -88,8 +88,8 @@ def prefetch_loads(function: Function, *, num_stages: int = 2) -> PassResult:
 
 
 def _mark_loops(function: Function, done: list[str]) -> Function:
-    """`function` with the loops around those `done` asking for one stage: the loads issued before
-    an inner loop are none of theirs."""
+    """`function` with `stages = 1` on the loops around those in `done`, because the loads issued
+    before an inner loop must not be pipelined in the outer one."""
     by_header = loops(function).by_header
     blocks = dict(function.blocks)
     for header in done:
@@ -131,7 +131,7 @@ def _pipeline(
 
 
 _MOST_STAGES = 256
-"""Iterations whose loads are written out: a GPU's thread has fewer registers."""
+"""The most iterations whose loads are issued before a loop: a GPU's thread has fewer registers."""
 
 
 def _moving(op: Op) -> bool:

@@ -35,7 +35,7 @@ class RegisterPipeliner(LoopPipeliner):
         ]  # fmt: skip
 
     def schedule(self, op: Load) -> Refusal | None:
-        """Take a load along; why that cannot be done."""
+        """Add a load to those that are issued ahead. Returns the reason if that is impossible."""
         for writer in self.writers:
             if aliases(self.function).may_change(writer, op):
                 return Refusal(

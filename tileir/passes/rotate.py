@@ -120,7 +120,7 @@ def _split(function: Function, tests: frozenset[str]) -> Function:
 
 
 def _led_through(block: Block, blocks: Sequence[Block]) -> Block:
-    """`block` with its edges leading to the blocks that were `blocks` for them."""
+    """`block` with its edges redirected to those of `blocks`, which split them."""
     if not blocks:
         return block
     ways = {b.ops[0].successors[0].label: Successor(b.label, ()) for b in blocks}
@@ -130,9 +130,9 @@ def _led_through(block: Block, blocks: Sequence[Block]) -> Block:
 
 @attrs.frozen(eq=False)
 class _Test:
-    """A `header` to be copied. `entered`: per block it leads to, the values of the header that are
-    read from there on, each with the parameter that takes its place. `read`: what takes whose
-    place, by the label of the block that reads it."""
+    """A `header` to be copied. `entered` maps each successor to the values of the header that are
+    read in the blocks it dominates, each with the block parameter that replaces it. `read` maps the
+    label of a reading block to the replacements of values there."""
 
     header: Block
     entered: Mapping[str, dict[Value, Value]]
@@ -190,8 +190,8 @@ def _rotate(function: Function, tests: Mapping[str, _Test]) -> Function:
 
 
 def _copy_test(test: _Test, jump: Op, read: Mapping[Value, Operand]) -> Iterator[Op]:
-    """The ops of `test` as they are where `jump` leads to it, with what the jump promises of the
-    loop; `read` are values it reads."""
+    """Copies of the ops of `test` to replace `jump`, whose loop attributes the new branch has;
+    `read` are replacements of values that the test reads."""
     arguments = jump.successors[0].arguments
     env = {**read, **dict(zip(test.header.parameters, arguments, strict=True))}
     for op in test.header.ops[:-1]:

@@ -70,8 +70,8 @@ def known_predicate(op: Op, walk: Walk) -> Answer:
 
 
 def known_mask(op: Any, walk: Walk) -> Answer:
-    """A mask that is true everywhere is left out. A load or store whose mask is false everywhere
-    touches no memory: it gives `other`, or nothing."""
+    """Remove a mask that is true everywhere. Replace a load whose mask is false everywhere by
+    `other`; remove such a store."""
     if not _takes_mask(type(op)) or type(op.mask) is not Constant or op.predicate is not None:
         return op
     if op.mask.bits:
@@ -98,7 +98,7 @@ def literal_on_the_right(op: Op, walk: Walk) -> Answer:
 
 
 def chosen_arm(op: Op, walk: Walk) -> Answer:
-    """select(p, undef, y) = y and select(p, x, undef) = x: what is undefined may be either."""
+    """select(p, undef, y) = y and select(p, x, undef) = x: an undefined value may be any value."""
     _, then, otherwise = op.inputs
     if type(then) is Undef:
         return otherwise
@@ -106,8 +106,9 @@ def chosen_arm(op: Op, walk: Walk) -> Answer:
 
 
 def live_arms(op: Op, walk: Walk) -> Answer:
-    """psi without arms that never decide: those whose predicate is false, those before one that
-    is always true, and those of no defined value. A single value stands for the whole."""
+    """Remove the arms of a psi that never determine its result: those with a false predicate, those
+    before an arm whose predicate is always true, and those with an undefined value. A psi of one
+    value is replaced by the value."""
     flat = op.inputs
     arms = [(p, v) for p, v in zip(flat[::2], flat[1::2], strict=True) if not _literal(p, 0)]
     last = max((i for i, (p, _) in enumerate(arms) if _literal(p, 1)), default=0)

@@ -143,7 +143,7 @@ STEPS: tuple[Callable[[Function], Function], ...] = (
 
 
 def _hopeless(function: Function) -> set[str]:
-    """Blocks that no program with a meaning comes to."""
+    """Blocks that begin with `unreachable`: no defined program executes them."""
     return {k for k, block in function.blocks.items() if isinstance(block.ops[0], Unreachable)}
 
 

@@ -1,4 +1,4 @@
-"""Passes by name: what is known of a registered pass, and where it is found.
+"""Passes by name: the properties of a registered pass, and its lookup.
 
 A pass is in the module of `tileir.passes` with its name (`simplify-cfg`:
 `tileir.passes.simplify_cfg`), loaded on first use, or is registered by another distribution under
@@ -67,7 +67,8 @@ class Pass:
         return (self.function.__doc__ or "").strip().partition("\n")[0]
 
     def __call__(self, ir: Any, **options: Any) -> PassResult:
-        """Run it on a `Function` or `Module`. Raises TypeError where it gives something else."""
+        """Run the pass on a `Function` or `Module`. Raises TypeError if it returns anything
+        else."""
         answer = self.function(ir, **options)
         outcome = answer if isinstance(answer, PassResult) else PassResult(answer)
         expected = Function if self.level == "function" else Module
@@ -85,8 +86,8 @@ def _is_known(name: str) -> bool:
 
 
 def _loaded_pass(name: str) -> Pass | None:
-    """The pass called `name` of those loaded. Its annotations are read when it is first asked for,
-    so that passes which the backend calls by themselves cost no more than functions."""
+    """The loaded pass called `name`. Its annotations are read at the first lookup, so that passes
+    which the backend calls directly cost no more than functions."""
     if name not in _PASSES and name in DECLARED:
         function, choices = DECLARED[name]
         hints, level = _annotations_of(name, function)

@@ -150,7 +150,7 @@ class Recorder:
         return changed
 
     def _replay(self, step: Step) -> tuple[Module, PipelineNode]:
-        """The module and the node that do `step` again."""
+        """The module and the node that reproduce `step`."""
         if self.replay is not None:
             return self.replay
         node = step.node if step.function is None else _only(step.function, step.node)
@@ -173,7 +173,7 @@ class Recorder:
 
 
 class _Runner:
-    """The state of one run: the module as it is, and what was recorded so far."""
+    """The state of one run: the current module, and the records so far."""
 
     def __init__(self, module: Module, recorder: Recorder) -> None:
         self.module = module

@@ -1,6 +1,6 @@
-"""The verifier: what makes ops, blocks and functions a module.
+"""The verifier of modules.
 
-Constructing an op has checked the op itself. Checked here, all in one run:
+The constructor of an op checks the op itself. The verifier checks in one run:
 
     names       keys of the mappings are the names; functions and globals share one name space
     blocks      one terminator each, at the end; the entry has no parameters, no predecessors

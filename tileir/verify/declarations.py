@@ -22,7 +22,7 @@ from tileir.types import VOID, AddressSpace, Descriptor, Pointer, Scalar, Tile, 
 
 
 def check_names(module: Module) -> Iterator[Diagnostic]:
-    """Symbols are filed under their own names, each meaning one thing."""
+    """Check that the keys of symbols are their names, and that each name has one meaning."""
     for name, symbol in (*module.functions.items(), *module.globals.items()):
         if symbol.name != name:
             message = f"@{symbol.name} is filed under the name @{name}"
@@ -52,7 +52,7 @@ _WORD = r"[A-Za-z_][\w.$-]*"
 def check_attributes(
     owner: str, attributes: Mapping[str, Any], where: Location | None
 ) -> Iterator[Diagnostic]:
-    """Names and values of attributes, of `owner`, can be written."""
+    """Check that text can spell the names and values of the attributes of `owner`."""
     for name, value in attributes.items():
         if not re.fullmatch(_WORD, name):
             message = f"{owner} have an entry whose name is not a word: {name!r}"
@@ -83,7 +83,7 @@ def _is_whole(value: Any) -> bool:
 
 
 def check_globals(module: Module) -> Iterator[Diagnostic]:
-    """Globals hold elements, and initial values fit them."""
+    """Check the elements and initial values of globals."""
     for symbol in module.globals.values():
         yield from _check_global(symbol)
 
@@ -123,7 +123,7 @@ RESERVED = "host."
 
 
 def check_reserved(module: Module) -> Iterator[Diagnostic]:
-    """Metadata of a module without a stage under names that are the compiler's."""
+    """Report metadata of a module without a stage whose names are reserved for the compiler."""
     for name in module.metadata if module.stage is None else ():
         if name.startswith(RESERVED):
             yield Diagnostic("TIR0339", reserved_name(name))

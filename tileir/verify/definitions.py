@@ -1,7 +1,7 @@
 """Values: defined once, before they are used.
 
-One walk over the blocks. The entry dominates every block, so that what it defines may be used in
-all of them; only uses of what another block defines need the dominator tree."""
+One walk over the blocks. The entry dominates every block, so its values may be used in all blocks.
+Only uses of values that other blocks define need the dominator tree."""
 
 from __future__ import annotations
 
@@ -76,8 +76,8 @@ def _walk_block(walk: VerifierWalk, block: Block) -> list[Value]:
 
 
 def _check_uses_of_other_blocks(walk: VerifierWalk) -> None:
-    """Uses of what other blocks define: those that dominate the block of the use. Of blocks that
-    no path reaches, the blocks are reported and not their uses."""
+    """Check that values of other blocks are defined in blocks that dominate the use. Unreachable
+    blocks are reported elsewhere; their uses are not checked."""
     from tileir.analysis.dominance import dominance  # few functions need the tree
 
     definitions, tree = _definitions(walk.function), dominance(walk.function)
@@ -91,7 +91,7 @@ def _check_uses_of_other_blocks(walk: VerifierWalk) -> None:
 
 
 def _check_buffers(walk: VerifierWalk) -> None:
-    """Buffers are results of what allots them: which of several is accessed has no code."""
+    """A buffer must be the result of an allocation: no code can select one of several buffers."""
     if not any(isinstance(kind, Buffer) for kind in walk.types):
         return
     function = walk.function
@@ -152,7 +152,7 @@ def _walk_ops(walk: VerifierWalk, block: Block) -> None:
 
 
 def _is_ordinary(module: Module, cls: type[Op]) -> bool:
-    """Whether nothing but its operands is to be checked of ops of `cls` in `module`."""
+    """Whether only the operands of ops of `cls` have to be checked in `module`."""
     return traits(cls).plain and not _may_be_newer(module, cls) and not _is_staged(module, cls)
 
 

@@ -1,9 +1,9 @@
-"""Predicates: is a value read only where it is defined, does a `psi` decide every lane once?
+"""Predicates: reads of lanes where a value is undefined, and the predicates of `psi`.
 
-A value defined under `@%p` is undefined where `%p` is false. Elementwise ops hand undefined lanes
-on to their results; a warning is given where one may reach memory, a branch, a reduction or the
-outside. Nothing here is an error: which lanes a predicate holds in is known at run time alone.
-"""
+A value defined under `@%p` is undefined where `%p` is false. Elementwise ops propagate undefined
+lanes to their results. A warning is reported if an undefined lane may reach memory, a branch, a
+reduction or an effect outside of the program. There are no errors, because predicates are known at
+run time only."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tileir.types import shape_of
 from tileir.values import Operand, Value
 
 Needs: TypeAlias = tuple[Operand, ...]
-"""Predicates all of which must hold for a lane of a value to be defined."""
+"""The predicates that must all be true for a lane of a value to be defined."""
 
 
 def check_predicates(function: Function) -> Iterator[Diagnostic]:
@@ -132,7 +132,7 @@ def _pass_on(flow: _PredicateFlow, function: Function, label: str) -> None:
 
 
 _MOST_COMPARED = 32
-"""Predicates of a `psi` that are compared with each other, which takes time by their square."""
+"""The most predicates of a `psi` that are compared with each other, in quadratic time."""
 
 
 def _check_psi(flow: _PredicateFlow, op: Any) -> Iterator[Diagnostic]:
@@ -154,5 +154,5 @@ def _check_psi(flow: _PredicateFlow, op: Any) -> Iterator[Diagnostic]:
 
 
 def _overlap(facts: Predicates, first: Operand, second: Operand) -> bool:
-    """Neither exclusive, nor the second a deliberate exception to the first."""
+    """Whether two predicates may be true together, and the second does not imply the first."""
     return not facts.exclusive(first, second) and not facts.implies(second, first)

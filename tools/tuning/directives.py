@@ -25,9 +25,8 @@ _BUFFER = re.compile(r"(\w+)\s*\[([^\]]*)\]\s*(.*)")
 
 
 def directives(text: str, overrides: Iterable[str] = ()) -> dict[str, str]:
-    """The directives in `text`, changed by `given`: `run.m=64` or, of arguments, `m=64`.
-
-    Raises `ToolError` (TIR0903) for one of `given` that is none."""
+    """The directives in `text`, changed by `overrides`: `run.m=64`, or `m=64` for an argument.
+    Raises `ToolError` (TIR0903) for an override of another form."""
     result: dict[str, str] = {}
     for line in text.splitlines():
         match = _LINE.fullmatch(line)

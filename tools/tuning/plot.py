@@ -1,5 +1,5 @@
-"""A picture of a search: predicted against measured time, the best so far, and
-what every choice costs."""
+"""A picture of a search: predicted and measured times, the best so far, and the cost of every
+choice."""
 
 from __future__ import annotations
 

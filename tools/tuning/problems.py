@@ -58,7 +58,7 @@ class Wish:
 
 
 def problem_of(path: str, kernel: str | None, wish: Wish) -> Problem:
-    """The problem in a file. Raises `ToolError` and what reading or making modules raises."""
+    """The problem in a file. Raises `ToolError`, and the errors of reading or building modules."""
     file, _, name = path.partition(":")
     if Path(file).suffix == ".py":
         result = found_in(file, name or kernel)
@@ -134,7 +134,8 @@ def _is_option(name: str) -> bool:
 
 
 def _compiler(source: TunableSource, factory: Space, kernel: str, wish: Wish) -> Space:
-    """The compiler's parameters that make a difference for the first or the last of the file's."""
+    """The compiler's parameters that change the code of the first or the last choice of the
+    file."""
     ends = [{p.name: p.choices[at] for p in factory.parameters if p.role is ParameterRole.MAKE}
             for at in (0, -1)]  # fmt: skip
     modules = [source.make(**end) for end in (ends if ends[0] != ends[1] else ends[:1])]
@@ -153,8 +154,8 @@ def _narrow(space: Space, tried: Mapping[str, tuple[Any, ...]]) -> Space:
 
 
 def _tile_parameters(source: TunableSource, tunables: Mapping[str, tuple[Any, ...]]) -> list[str]:
-    """The parameters that are extents of the largest tile stored, slowest first: those that it
-    follows when each has a value of its own."""
+    """The parameters that are extents of the largest stored tile, slowest dimension first. They are
+    recognised by giving each parameter a different value."""
     values = {name: 32 << i for i, name in enumerate(tunables)}
     module = source.make(**values)
     stored = [
@@ -189,7 +190,7 @@ def _choice(word: str) -> Any:
     return word
 
 
-# What is right ------------------------------------------------------------------------------
+# References ----------------------------------------------------------------------------------
 
 
 def _expected_arrays(module: Module, plan: Recipe, grid: tuple[int, ...], wish: Wish) -> Any:

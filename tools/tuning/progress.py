@@ -25,7 +25,7 @@ def observer(quiet: bool = False) -> TuningObserver:
 
 @attrs.define
 class Lines:
-    """A line when a phase begins, and when something quicker is found."""
+    """A line when a phase begins, and for each new best candidate."""
 
     best: float = float("inf")
 

@@ -1,4 +1,4 @@
-"""Files that modules are made of, as functions that other processes can be sent."""
+"""Source files as functions that build modules, which can be sent to other processes."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from tileir.tools.tuning.directives import directives, known_numbers, resolve_ex
 
 @attrs.frozen
 class TunableSource:
-    """A file that gives modules: `make(**choices)`. `tunables`: the choices it declares itself;
-    `words`: directives, extents resolved; `content` is what tells it from others."""
+    """A file that builds modules: `make(**choices)`. `tunables` are the choices that it declares,
+    `words` its directives with resolved extents, and `content` identifies it."""
 
     name: str
     make: Callable[..., Module]
@@ -168,7 +168,7 @@ def load_module(path: str) -> ModuleType:
 
 
 def _place(error: Exception, path: str) -> Location:
-    """The line of the file `path` that raised `error`, or is none of Python."""
+    """The line of the file `path` that raised `error`, or that is no valid Python."""
     file = str(Path(path).resolve())
     if isinstance(error, SyntaxError) and str(error.filename) == file:
         return Location(path, error.lineno or 1, error.offset or 1)

@@ -1,5 +1,5 @@
-"""Ops of a block gathered where one alone reads what the other defines, so that a graph of them
-shows what is shared and what has effects."""
+"""Clusters of ops of a block: an op joins the only op that reads its results, so that a graph of
+clusters shows shared values and effects."""
 
 from __future__ import annotations
 
@@ -66,8 +66,8 @@ def clusters(function: Function, block: Block, ops: frozenset[Op]) -> list[Clust
 
 
 def _only_reader(op: Op, readers: Mapping[Value, Sequence[Op]], block: Block) -> Op | None:
-    """The op of `block` that alone reads what `op` defines, other than to pass it on; None for an
-    op that ends its cluster."""
+    """The only op of `block` that reads the results of `op`, except to pass them on an edge; None
+    for an op that ends its cluster."""
     result = {id(r): r for v in op.results for r in readers.get(v, ())}
     if op.effects is not Effects.PURE or op.mnemonic in HEAVY or len(result) != 1:
         return None
@@ -102,7 +102,8 @@ def ports(function: Function, block: Block, ops: Sequence[Op]) -> list[Port]:
 
 
 def slice_of(function: Function, value: Value | None) -> tuple[frozenset[Op], frozenset[Value]]:
-    """The ops and block parameters that make `value`, or are made of it; all for None."""
+    """The ops and block parameters that `value` is computed from, or that are computed from it; all
+    if `value` is None."""
     every = [v for block in function.blocks.values() for v in block.parameters]
     if value is None:
         return frozenset(function.ops), frozenset(every)

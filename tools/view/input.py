@@ -1,4 +1,4 @@
-"""The subject of a picture: a kernel, its compilation, and the part of it that is drawn."""
+"""The subject of a picture: a kernel, its compiled form, and the part that is drawn."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class Subject:
 
     @cached_property
     def laid_out(self) -> Function:
-        """The kernel when its tiles have layouts and its barriers are in."""
+        """The kernel with layouts and barriers."""
         return self.lowered_kernel.stages["barriers"].functions[self.function.name]
 
     @cached_property
@@ -80,7 +80,7 @@ class Subject:
 
     @property
     def name(self) -> str:
-        """The kernel's, as pictures are headed."""
+        """The name of the kernel, for the heading of a picture."""
         return f"@{self.function.name}"
 
     def find_value(self, *functions: Function) -> Value | None:

@@ -15,7 +15,7 @@ from tileir.tools.view.tracing import WARP, TracedAccess
 from tileir.types import Pointer, Tile
 
 _SAMPLE = 256
-"""Addresses that a plane is laid through; all are compared with it."""
+"""The number of addresses that determine the affine function; all others are compared with it."""
 
 
 @attrs.frozen
@@ -67,8 +67,8 @@ def _along(layout: Layout) -> int | None:
 
 
 def affine(layout: Layout, accesses: Sequence[TracedAccess], size: int) -> AffineAddresses | None:
-    """The affine function that gives the address of every element accessed, elements of `size`
-    bytes; None where there is none. Each access is of the next registers of `layout`."""
+    """The affine function with the address of every accessed element of `size` bytes; None if there
+    is none. Each access has the next registers of `layout`."""
     registers = layout.size("register")
     wide = accesses[0].size // size
     if wide * len(accesses) != registers or any(a.size != wide * size for a in accesses):

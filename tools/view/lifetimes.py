@@ -63,8 +63,8 @@ def in_order(function: Function) -> list[Op]:
 
 
 def allocations(function: Function, plan: SharedMemoryPlan) -> list[LiveAllocation]:
-    """The allocations of `plan` in the order of first use: those of ops while
-    these run, buffers while they hold what is still read, or a copy may be on its way there
+    """The allocations of `plan` in the order of first use. The range of an op is live while the op
+    runs; a buffer is live while its contents are read later, or a copy to it may be in flight
     (`tileir.analysis.shared_buffers`)."""
     ops, living = in_order(function), alive(function)
     index = {op: i for i, op in enumerate(ops)}
@@ -92,6 +92,6 @@ def _spans(numbers: Iterable[int]) -> tuple[tuple[int, int], ...]:
 
 
 def most_at_once(allocations: Sequence[LiveAllocation]) -> int:
-    """The largest sum of bytes needed at one op: no placement does with less."""
+    """The largest number of bytes that are live at one op: a lower bound for every placement."""
     starts = {first for allocation in allocations for first, _ in allocation.spans}
     return max((sum(r.size for r in allocations if r.at(op)) for op in starts), default=0)

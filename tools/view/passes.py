@@ -74,7 +74,7 @@ class PassChange:
 
     @property
     def texts(self) -> tuple[list[str], list[str]]:
-        """The lines of both, without what is no code."""
+        """The lines of both modules, without header and metadata."""
         return _lines(self.before), _lines(self.after)
 
     @property
@@ -93,7 +93,7 @@ def _lines(module: Module) -> list[str]:
 
 @attrs.define
 class _Collecting:
-    """An observer that keeps what passes were given and gave."""
+    """An observer that records the modules before and after each pass."""
 
     changes: list[PassChange] = attrs.field(factory=list)
 

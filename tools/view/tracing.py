@@ -1,5 +1,5 @@
-"""Every access of one program instance, thread by thread: what the machine of threads was asked
-for while it ran the lowering of a kernel."""
+"""Every access of one program instance, thread by thread, as the SIMT simulator executes the
+lowering of a kernel."""
 
 from __future__ import annotations
 

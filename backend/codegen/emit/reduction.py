@@ -276,11 +276,17 @@ def _groups(lowering: Lowering, op: Any, result: Layout, padded: bool) -> list[l
         inside = _takes_part(lowering, op, lowering.inside(source, shape, register), register)
         item = tuple(column[register] for column in columns)
         if padded:
-            there = lowering.thread.constant(I1, 1) if inside is None else inside
-            groups[target].append((*item, there))
+            groups[target].append((*item, presence(lowering, inside)))
         else:
             groups[target].append(_or_identity(lowering, op, item, inside))
     return groups
+
+
+def presence(lowering: Lowering, inside: str | None) -> str:
+    """The flag of an item: `inside`, None if always present, the text `false` if never."""
+    if inside is None or inside == "false":
+        return lowering.thread.constant(I1, 1 if inside is None else 0)
+    return inside
 
 
 def _takes_part(lowering: Lowering, op: Any, inside: str | None, register: int) -> str | None:

@@ -25,6 +25,7 @@ from tileir.backend.codegen.emit.reduction import (
     combine_function,
     element_index,
     partial,
+    presence,
     read_partials,
 )
 from tileir.backend.codegen.lowering import Fragment, Lowering, scalar_of
@@ -106,8 +107,7 @@ class _Scan:
             item = tuple(column[register] for column in columns)
             inside = lowering.inside(self.source, shape, register) if op.reverse else None
             if flags:
-                there = lowering.thread.constant(I1, 1) if inside is None else inside
-                item = (*item, lowering.thread.constant(I1, 0) if there == "false" else there)
+                item = (*item, presence(lowering, inside))
             elif inside is not None and not isinstance(op.combiner, str):
                 item = (self._or_identity(item[0], inside),)
             yield register, vector, item

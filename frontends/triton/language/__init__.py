@@ -1,4 +1,4 @@
-"""`tl`: what a kernel may call."""
+"""`tl`: the functions that a kernel may call."""
 
 # pyright: reportUnusedImport=false
 

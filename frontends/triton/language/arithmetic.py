@@ -39,7 +39,8 @@ def _floating(x: Tensor, name: str) -> Tensor:
 
 
 def unary(name: str, op: str, *, approximate: bool) -> Builtin:
-    """A function of one float, which is one op; in float32 approximate where that is allowed."""
+    """A function of one float that is one op. If `approximate`, float32 uses the target's
+    approximate instruction."""
 
     def apply(s: CompileScope, x: Any) -> Tensor:
         value = _floating(tensor.of(s.b, x), name)
@@ -70,7 +71,7 @@ METHODS.update({name: FUNCTIONS[name] for name in _UNARY})
 
 
 def _not_bf16(x: Tensor) -> Tensor:
-    """bfloat16 as float32, in which extremes are taken and given back."""
+    """bfloat16 as float32, in which minima and maxima are computed and returned."""
     return semantic.cast(x, dtypes.float32) if x.dtype is dtypes.bfloat16 else x
 
 
@@ -144,7 +145,7 @@ def div_rn(s: CompileScope, x: Any, y: Any) -> Tensor:
 
 @builtin
 def umulhi(s: CompileScope, x: Any, y: Any) -> Tensor:
-    """The high half of two unsigned integers multiplied."""
+    """The high half of the bits of `x * y`, for unsigned integers."""
     left, right = semantic.common_tensors(s.b, x, y)
     return Tensor(s.b.umulhi(left.expr, right.expr), left.dtype)
 

@@ -1,4 +1,4 @@
-"""Functions of the language: called by kernels while they are compiled, and nowhere else."""
+"""Functions of the language, which only kernels call, at compile time."""
 
 from __future__ import annotations
 
@@ -50,8 +50,7 @@ def method(apply: Callable[..., Any]) -> Builtin:
 
 
 def static(value: Any, what: str) -> Any:
-    """A value known while compiling: a constexpr, or a tensor that is a literal. Raises
-    KernelError."""
+    """A compile-time value: a constexpr, or a tensor that is a literal. Raises KernelError."""
     if isinstance(value, Tensor):
         if value.number is None or value.shape:
             message = f"{what} must be a constexpr, not {describe(value)}: annotate a parameter "
@@ -63,7 +62,7 @@ def static(value: Any, what: str) -> Any:
 
 
 def static_integer(value: Any, what: str) -> int:
-    """An integer known while compiling. Raises KernelError."""
+    """A compile-time integer. Raises KernelError."""
     result = static(value, what)
     if not isinstance(result, int):
         raise KernelError(f"{what} must be an integer, not {describe(result)}", "TIR1004")

@@ -1,4 +1,4 @@
-"""`constexpr`, `range` and `static_range`: names that steer the compiler."""
+"""`constexpr`, `range` and `static_range`: names that control the compiler."""
 
 from __future__ import annotations
 
@@ -10,9 +10,8 @@ import attrs
 
 
 class constexpr:  # noqa: N801 - Triton's name
-    """A value known while compiling: the annotation of a parameter or variable, or a wrapper.
-
-    Arithmetic and comparison with it, on the host too, give a constexpr."""
+    """A compile-time value: the annotation of a parameter or variable, or a wrapper. Arithmetic and
+    comparisons with it return a constexpr, on the host too."""
 
     def __init__(self, value: Any) -> None:
         self.value: Any = unwrap(value)
@@ -134,7 +133,7 @@ class range:  # noqa: N801
 
 @attrs.frozen
 class static_range:  # noqa: N801
-    """A `range` whose loop is unrolled while compiling."""
+    """A `range` whose loop is unrolled at compile time."""
 
     arg1: Any
     arg2: Any = None

@@ -1,4 +1,4 @@
-"""Printing and checking, while compiling and on the device."""
+"""Printing and assertions, at compile time and on the device."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from tileir.types import tile
 
 @builtin
 def static_assert(s: CompileScope, cond: Any, msg: Any = "") -> None:
-    """Refuse to compile unless `cond`, a constexpr, holds."""
+    """Raise a compile-time error unless `cond`, a constexpr, is true."""
     if not static(cond, "the condition of static_assert"):
         raise KernelError(f"static_assert: {msg}" if msg else "static_assert does not hold")
 
 
 @builtin
 def static_print(s: CompileScope, *values: Any, sep: Any = " ", end: Any = "\n", **_: Any) -> None:
-    """Print while compiling."""
+    """Print at compile time."""
     shown = [describe(v) if isinstance(v, Tensor) else str(v) for v in values]
     sys.stdout.write(sep.join(shown) + end)
 
@@ -42,8 +42,8 @@ def device_print(s: CompileScope, prefix: Any = "", *args: Any, hex: Any = False
 @builtin
 def print_(s: CompileScope, *args: Any, sep: Any = " ", end: Any = "\n", file: Any = None,
     flush: Any = False, hex: Any = False) -> None:  # fmt: skip
-    """Python's `print` in a kernel: `device_print`, of texts and numbers known while compiling and
-    of tensors, whenever the kernel runs."""
+    """Python's `print` in a kernel: `device_print` of compile-time texts and numbers, and of
+    tensors, whenever the kernel runs."""
     texts: list[str] = []
     values: list[Tensor] = []
     for value in args:
@@ -58,8 +58,8 @@ def print_(s: CompileScope, *args: Any, sep: Any = " ", end: Any = "\n", file: A
 
 @builtin
 def device_assert(s: CompileScope, cond: Any, msg: Any = "", mask: Any = None) -> None:
-    """Stop with `msg` unless `cond` holds everywhere `mask` does, in kernels that are debugged:
-    launched with `debug = True`, decorated by `jit(debug=True)`, or under `TRITON_DEBUG=1`."""
+    """Stop with `msg` unless `cond` is true wherever `mask` is, in kernels in debug mode: launched
+    with `debug = True`, decorated by `jit(debug=True)`, or under `TRITON_DEBUG=1`."""
     if not options_of(s.b).debug:
         return
     holds = semantic.condition(s.b, cond)
@@ -100,7 +100,7 @@ def globaltimer(s: CompileScope) -> Tensor:
 
 
 def refused_function(name: str, why: str) -> Any:
-    """A function of the language that is refused."""
+    """A function of the language that raises an error, with the reason."""
 
     def apply(s: CompileScope, *_: Any, **__: Any) -> None:
         raise KernelError(f"tl.{name}: {why}")

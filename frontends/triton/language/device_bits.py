@@ -85,11 +85,12 @@ def _power_of_two(b: Builder, n: Expr) -> Expr:
 
 
 _FARTHEST = 2200
-"""A power of two by which every number but 0 and infinity leaves the range of float64."""
+"""An exponent n for which 2^n times any number other than 0 and infinity exceeds the range of
+float64."""
 
 
 def _ldexp(s: CompileScope, x: Any, n: Any) -> Tensor:
-    """`x * 2 ** n`, in three steps so that none of them leaves the range early."""
+    """`x * 2 ** n`, in three steps so that no intermediate result exceeds the range."""
     value, by = semantic.broadcast(
         tensor.of(s.b, x), semantic.cast(tensor.of(s.b, n), dtypes.int64)
     )

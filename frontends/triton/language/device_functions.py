@@ -1,7 +1,6 @@
 """Functions of libdevice that are formulas of several ops (CUDA Math API; libdevice user's guide).
 
-Those that are one op stand in `arithmetic.py`. Floats of 8 and 16 bits are computed as float32.
-"""
+Those that are one op are in `arithmetic.py`. Floats of 8 and 16 bits are computed as float32."""
 
 from __future__ import annotations
 

@@ -1,9 +1,6 @@
-"""Functions of libdevice that round down, up or toward zero and are no op, and those of the two
-words of a double (CUDA Math API).
-
-A result is rounded to nearest first. Where the exact value is below it and rounds down, or above it
-and rounds up, the neighbour is taken.
-"""
+"""Functions of libdevice that round down, up or toward zero and have no op, and those of the two
+words of a double (CUDA Math API). A result is rounded to nearest first. It is replaced by its
+neighbour if the exact value is below it and rounds down, or above it and rounds up."""
 
 from __future__ import annotations
 
@@ -54,7 +51,7 @@ def _long_to_double(signed: bool, direction: str, b: Builder, x: Expr) -> Expr:
 
 
 def _long_to_float(signed: bool, direction: str, b: Builder, x: Expr) -> Expr:
-    """Rounded twice in one direction, which is as once."""
+    """Two roundings in one direction, which equal one."""
     return _narrow(direction, b, _long_to_double(signed, direction, b, x))
 
 

@@ -48,7 +48,7 @@ def dot(
 
 
 def _merge_batch_dimensions(x: Tensor) -> Expr:
-    """Matrices with one dimension before them, where there are several."""
+    """Merge several batch dimensions into one."""
     if len(x.shape) <= _DEEPEST:
         return x.expr
     return x.expr.reshape(math.prod(x.shape[:-2]), *x.shape[-2:])
@@ -107,7 +107,7 @@ _FORMATS = {
     "fp16": dtypes.float16,
 }  # fmt: skip
 _WORDS: dict[Any, str] = {"fp16": "f16"}
-"""Formats that the op has another word for."""
+"""Formats with another name in the op."""
 
 
 def _in_format(x: Tensor, format: Any) -> Tensor:

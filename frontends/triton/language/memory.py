@@ -109,7 +109,7 @@ def store(
     s: CompileScope, pointer: Any, value: Any, mask: Any = None, boundary_check: Any = (),
     cache_modifier: Any = "", eviction_policy: Any = "",
 ) -> None:  # fmt: skip
-    """Write `value`, converted to what `pointer` points to, where `mask`."""
+    """Write `value`, converted to the pointee type, where `mask` is true."""
     if isinstance(pointer, BlockPointer):
         if mask is not None:
             raise KernelError("a block pointer takes boundary_check, not mask")
@@ -145,7 +145,7 @@ def _as(s: CompileScope, value: Any, kind: dtypes.DType, shape: tuple[int, ...])
 
 
 def _mask(s: CompileScope, pointer: Tensor, mask: Any) -> tuple[Tensor, Any]:
-    """Pointers and mask at one shape, that of the pointers where both have one."""
+    """Pointers and mask broadcast to one shape: that of the pointers, unless they are a scalar."""
     if mask is None:
         return pointer, None
     chosen = semantic.condition(s.b, mask)
@@ -277,7 +277,7 @@ def _indices(s: CompileScope, offsets: Any) -> list[Any]:
 
 @builtin
 def load_tensor_descriptor(s: CompileScope, desc: TensorDescriptor, offsets: Any) -> Tensor:
-    """The block at `offsets`, 0 where it leaves the tensor."""
+    """The block at `offsets`; elements outside of the tensor are 0."""
     result = s.b.descriptor_load(desc.value.expr, _indices(s, offsets))
     return Tensor(result, desc.dtype)
 
@@ -399,7 +399,7 @@ atomic_xchg = _atomic("atomic_xchg", _by_kind("xchg", "xchg", "xchg"))
 def atomic_cas(
     s: CompileScope, pointer: Any, cmp: Any, val: Any, sem: Any = None, scope: Any = None
 ) -> Tensor:
-    """Write `val` where memory holds `cmp`; what was there before."""
+    """Write `val` where memory equals `cmp`; returns the old values."""
     place = _pointer(pointer)
     kind = _pointee(place)
     old, new = (_as(s, x, kind, place.shape).expr for x in (cmp, val))

@@ -1,4 +1,4 @@
-"""Reductions and scans, by name or by a function of the user's."""
+"""Reductions and scans, by name or by a function of the user."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def _reduction(
 
 
 def _extremum(name: str) -> Builtin:
-    """The largest or smallest element, with its place where that is asked for."""
+    """The largest or smallest element, with its index if that is requested."""
     plain = _reduction(name, _for_extremum, _extremum_combiner(name))
 
     def apply(
@@ -115,7 +115,7 @@ def _reduce(
 
 
 def _function(s: CompileScope, function: Any, kinds: list[Kind]) -> Callable[..., Any]:
-    """A function of the user's as one of Exprs, two places in turn."""
+    """A function of the user as a function of Exprs."""
 
     def combine(*places: Expr) -> Any:
         tensors = [Tensor(x, k) for x, k in zip(places, kinds * 2, strict=True)]
@@ -142,7 +142,7 @@ def _several(input: Any) -> tuple[Tensor, ...]:
 
 @method
 def reduce_(s: CompileScope, input: Any, axis: Any, combine_fn: Any, keep_dims: Any = False) -> Any:
-    """One or several tensors reduced along `axis` by a function of two places."""
+    """Reduce one or several tensors along `axis` by a function that combines two elements."""
     values = _several(input)
     combiner = _function(s, combine_fn, [v.dtype for v in values])
     result = _reduce(s, values, axis, keep_dims, combiner)
@@ -199,7 +199,7 @@ def _arg(name: str, largest: bool) -> Builtin:
 def _extreme(
     s: CompileScope, x: Tensor, axis: Any, keep_dims: Any, largest: bool
 ) -> tuple[Tensor, Tensor]:
-    """The extreme along `axis` and its place, the first of equal ones; a NaN counts as most."""
+    """The extreme along `axis` and the index of its first occurrence; a NaN is the extreme."""
     _check_reduced(x, "an index of an extreme")
     if static(axis, "axis") is None:
         flat, place = Tensor(x.expr.reshape(-1), x.dtype), 0

@@ -1,4 +1,4 @@
-"""Making tensors, their shapes and types, and program ids."""
+"""Creation of tensors, shapes and types, and program ids."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ def num_programs(s: CompileScope, axis: Any) -> Tensor:
 
 @builtin
 def arange(s: CompileScope, start: Any, end: Any = None) -> Tensor:
-    """`start, start + 1, ..., end - 1`, from 0 where one bound is given; int32. Any length, not
-    powers of two alone."""
+    """`start, start + 1, ..., end - 1`; with one bound, from 0; int32. The length need not be a
+    power of two."""
     bounds = (0, start) if end is None else (start, end)
     low, high = (static_integer(bound, "a bound of arange") for bound in bounds)
     if high <= low:
@@ -198,7 +198,7 @@ def split(s: CompileScope, a: Tensor) -> tuple[Tensor, Tensor]:
 
 @builtin
 def interleave(s: CompileScope, a: Any, b: Any) -> Tensor:
-    """Elements of both in turn along the last dimension."""
+    """Elements of both, alternating along the last dimension."""
     joined = join.apply(s, a, b)
     if len(joined.shape) == 1:
         return joined
@@ -283,7 +283,7 @@ def item(s: CompileScope, x: Tensor) -> Tensor:
 def extract_slice(
     s: CompileScope, x: Tensor, offsets: Any, sizes: Any, strides: Any = None
 ) -> Tensor:
-    """The part of `x` at `offsets` (known or not) of shape `sizes`."""
+    """The part of `x` at `offsets` (compile-time or run-time values) of shape `sizes`."""
     steps = None if strides is None else extents((strides,))
     kind = tile(x.dtype.element, extents((sizes,)))
     places = [tensor.of(s.b, o).expr for o in offsets]
@@ -304,8 +304,8 @@ def insert_slice(
 def swizzle2d(
     s: CompileScope, i: Any, j: Any, size_i: Any, size_j: Any, size_g: Any
 ) -> tuple[Any, ...]:
-    """The place, in a matrix walked column by column within groups of `size_g` rows, of what is
-    the `i, j`-th when it is walked row by row."""
+    """The position, in a matrix traversed column by column within groups of `size_g` rows, of the
+    element with number `i * size_j + j`."""
     b = s.b
     at = semantic.add(b, semantic.mul(b, i, size_j), j)
     group = semantic.mul(b, size_g, size_j)
@@ -356,12 +356,12 @@ max_contiguous = builtin(_hint("contiguous"))
 max_constancy = builtin(_hint("constant_run"))
 
 HINTS = (multiple_of, max_contiguous, max_constancy)
-"""Functions that promise something of what they are given."""
+"""Functions that promise a property of their argument."""
 
 
 @builtin
 def assume(s: CompileScope, cond: Any) -> None:
-    """Promise that `cond` holds."""
+    """Promise that `cond` is true."""
     s.b.assume(semantic.condition(s.b, cond).expr)
 
 

@@ -1,4 +1,4 @@
-"""Tensors in order: by a bitonic network where extents are powers of two, else by the standard
+"""Sorting of tensors: by a bitonic network for extents that are powers of two, else by the standard
 library's sorting network."""
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class _KeyRows:
         self.keys = self._flip_sign_bit(moved.reshape(-1, self.extent), I8)
 
     def back(self, rows: Expr) -> Tensor:
-        """Rows of keys as a tensor like the one that came in."""
+        """Rows of keys as a tensor like the original one."""
         result = self._flip_sign_bit(rows, I1).reshape(*self.outer, rows.shape[-1])
         inverse = [self.order.index(d) for d in range(len(self.order))]
         return Tensor(result.permute(*inverse), self.dtype)

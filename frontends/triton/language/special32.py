@@ -151,8 +151,8 @@ _ROOT_HALF = (0.707106769, 1.21016175e-08)
 
 
 def normal(b: Builder, x: Expr) -> Expr:
-    """The normal distribution below `x`, within 6 ulp: what erfc's argument loses to rounding is
-    put back, by erfc's logarithmic derivative far out, -2 a."""
+    """The normal distribution below `x`, within 6 ulp. The rounding error of erfc's argument is
+    compensated by the logarithmic derivative of erfc for large arguments, -2 a."""
     zero = constant_like(x, 0.0)
     a = x * -_ROOT_HALF[0]
     lost = b.fma(x, constant_like(x, -_ROOT_HALF[0]), -a)

@@ -6,7 +6,7 @@ from typing import Any
 
 
 def _log2(i: int) -> int:  # pyright: ignore[reportUnusedFunction] - kernels call it
-    """The logarithm of a power of two, of what is known while compiling."""
+    """The logarithm of a compile-time power of two."""
     return int(i).bit_length() - 1
 
 

@@ -1,4 +1,5 @@
-"""`triton.runtime`: kernels, their tuning, their errors, and what host code asks of the machine."""
+"""`triton.runtime`: kernels, their tuning, their errors, and properties of the machine for host
+code."""
 
 from tileir.frontends.triton.interface import KernelInterface
 from tileir.frontends.triton.reinterpreting import TensorWrapper, reinterpret

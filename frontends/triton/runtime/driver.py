@@ -41,13 +41,13 @@ class Utils:
 
 
 class Active:
-    """`triton.runtime.driver.active`, by torch, which the host code that asks has its tensors of.
-    Without a GPU kernels run on this machine, whose tensors are torch's `cpu`."""
+    """`triton.runtime.driver.active`, implemented by torch, which is the library of the host code's
+    tensors. Without a GPU, kernels run on this machine, and the device is torch's `cpu`."""
 
     utils = Utils()
 
     def get_active_torch_device(self) -> Any:
-        """The device that tensors for kernels are made on."""
+        """The device on which tensors for kernels are allocated."""
         torch = _torch()
         if not torch.cuda.is_available():
             return torch.device("cpu")

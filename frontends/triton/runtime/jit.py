@@ -52,7 +52,8 @@ _KEPT = (
     "num_warps", "num_stages", "enable_fp_fusion", "debug", "sanitize_overflow",
     "default_dot_input_precision",
 )  # fmt: skip
-"""Options of a launch that kernels are compiled by; `maxnreg` is the GPU's compiler's."""
+"""Options of a launch that determine the module of a kernel; `maxnreg` is an option of the backend
+for GPUs."""
 
 OPTIONS = {
     *_KEPT, "maxnreg", "num_ctas", "warp_size", "ptx_version", "ptx_options", "ir_override",
@@ -123,7 +124,7 @@ class JITFunction(KernelInterface):
         return partial(self._call if self._dispatch is None else self._dispatch.call, grid)
 
     def _renew(self) -> None:
-        """Forget what was compiled for other values of globals."""
+        """Drop the kernels that were compiled for other values of globals."""
         now = self.source.outside()
         if now != self._outside:
             self._modules.clear()
@@ -159,7 +160,7 @@ class JITFunction(KernelInterface):
         )  # fmt: skip
 
     def _plain_leaves(self, special: Specialization) -> frozenset[str]:
-        """The parameters of whose values nothing is assumed but their type."""
+        """The parameters of which only the type is known."""
         names = list(self.source.signature.parameters)
         by_name = {names[n] if isinstance(n, int) else n for n in self._plain}
         unaligned = {names[n] if isinstance(n, int) else n for n in self._unaligned}
@@ -224,7 +225,7 @@ class JITFunction(KernelInterface):
     def _bind_and_specialize(
         self, arguments: Sequence[Any], keywords: Mapping[str, Any]
     ) -> tuple[dict[str, Any], dict[str, Any], Specialization]:
-        """Options, arguments by name, and what they are compiled for."""
+        """The options, the arguments by name, and their specialization."""
         self._renew()
         options = {k: v for k, v in keywords.items() if k in OPTIONS and v is not None}
         if options.get("debug", self._debug) or _debugging():
@@ -267,8 +268,8 @@ class JITFunction(KernelInterface):
     def _converts(
         self, arguments: Sequence[Any], keywords: Mapping[str, Any], bound: Mapping[str, Any]
     ) -> bool:
-        """Whether annotations make other objects of arguments, as a launcher in machine code does
-        not."""
+        """Whether annotations convert arguments to other objects, which a launcher in machine code
+        cannot do."""
         passed: dict[str, Any] = {**dict(zip(self.arg_names, arguments, strict=False)), **keywords}
         return any(
             name in passed and type(passed[name]) is not type(value)
@@ -304,7 +305,7 @@ class JITFunction(KernelInterface):
     def _launch_warm(
         self, arguments: Sequence[Any], keywords: Mapping[str, Any], constants: Mapping[str, Any]
     ) -> Any:
-        """Launch what `warmup` gave: arguments that it knows may be left out."""
+        """Launch the result of `warmup`; arguments that it has as constants may be left out."""
         passed = {*self.arg_names[: len(arguments)], *keywords}
         return self.run(
             *arguments, **keywords, **{k: v for k, v in constants.items() if k not in passed}
@@ -323,8 +324,8 @@ def _resources() -> Generator[None, None, None]:
 
 
 def _launch(launch: PreparedLaunch) -> Any:
-    """Launch by the executor and return its result. Lines that a kernel prints are shown, whichever
-    executor runs it."""
+    """Launch by the executor and return its result. Lines that a kernel prints are written to
+    standard output for every executor."""
     candidate, lines = launch.candidate, list[str]()
     own = {"output": lines} if launch.where == "simt" else {}
     result = executor(launch.where).launch(
@@ -343,7 +344,7 @@ def _compiler_options(options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 _ABOUT = frozenset({"on", "warmup", "grid"})
-"""Keywords of `run` that are about how it runs."""
+"""Keywords of `run` that are neither parameters nor options of the compiler."""
 
 
 def _for_gpu(arguments: tuple[Any, ...], keywords: Mapping[str, Any]) -> bool:
@@ -354,7 +355,8 @@ def _for_gpu(arguments: tuple[Any, ...], keywords: Mapping[str, Any]) -> bool:
 
 
 def _hashable(value: Any) -> Any:
-    """A constant as a key: equal only where types and bits of numbers are, in items too."""
+    """A constant as a key. Two keys are equal only if the types and bits of all numbers, including
+    items, are equal."""
     if isinstance(value, dict):
         return tuple(sorted(value.items()))
     if isinstance(value, tuple):

@@ -13,7 +13,7 @@ from tileir.frontends.triton.errors import launch_error
 
 
 class Attributes(dict[str, Any]):
-    """Metadata of a module, which has what the compiled kernel takes as attributes."""
+    """Metadata of a module, with the resources of the compiled kernel as attributes."""
 
     owner: WarmKernel | None = None
 
@@ -33,8 +33,8 @@ class Attributes(dict[str, Any]):
 
 
 class WarmKernel(Module):
-    """A module of a kernel for one kind of arguments. `n_regs`, `n_spills` and `metadata.shared`
-    are those of the GPU, and of one of compute capability 8.0 where there is none."""
+    """A module of a kernel for one specialization. `n_regs`, `n_spills` and `metadata.shared` are
+    those on the GPU, or on one of compute capability 8.0 if there is none."""
 
     _launch: Callable[..., Any]
     _constants: dict[str, Any]
@@ -54,7 +54,7 @@ class WarmKernel(Module):
         return warm_kernel
 
     def __reduce__(self) -> Any:
-        """Other processes get the module alone."""
+        """Pickling keeps only the module."""
         fields = {f.name: getattr(self, f.name) for f in attrs.fields(Module)}
         return _module, ({**fields, "metadata": dict(self.metadata)},)
 

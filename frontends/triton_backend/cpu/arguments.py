@@ -109,9 +109,9 @@ _SINGLE, _DOUBLE = struct.Struct("<f"), struct.Struct("<d")
 _UNSIGNED, _WIDE = struct.Struct("<I"), struct.Struct("<Q")
 
 
-def array_of(parameter: Parameter, value: Any, bounded: bool) -> Any:
+def array_of(parameter: Parameter, value: Any) -> Any:
     """An argument as the executors take it: for a pointer, an array of its elements from its
-    address to the end of its memory; `bounded`: with the memory before it."""
+    address to the end of its memory, with the memory before it."""
     kind, name = parameter.type, str(parameter.name)
     if isinstance(kind, Descriptor):
         place = place_of(name, value.base)
@@ -131,7 +131,7 @@ def array_of(parameter: Parameter, value: Any, bounded: bool) -> Any:
     start = place.address - place.first
     count = (place.end - place.address) // dtype.itemsize
     array = memory[start : start + count * dtype.itemsize].view(dtype)
-    return Within(array, memory, unwritten_bytes(memory)) if bounded and len(memory) else array
+    return Within(array, memory, unwritten_bytes(memory)) if len(memory) else array
 
 
 def _number(kind: Type, value: Any) -> Any:

@@ -103,15 +103,16 @@ class CpuProgram:
         """The executor `mode`, which looks for what a program does wrong."""
         record_kernel(self.name)
         runner, parameters = executor(mode), self._parameters
-        bounded = mode == "interpreter"
-        options: dict[str, Any] = (
-            {} if bounded else {"warp_specialize": False, "permit": ("inline_asm",)}
-        )
+        threads = mode == "simt"
 
         def launch(grid: Extents, values: Sequence[Any]) -> None:
-            arguments = [
-                array_of(p, value, bounded) for p, value in zip(parameters, values, strict=True)
-            ]
+            arguments = [array_of(p, value) for p, value in zip(parameters, values, strict=True)]
+            printed: list[str] = []
+            options: dict[str, Any] = (
+                {"warp_specialize": False, "permit": ("inline_asm",), "output": printed}
+                if threads
+                else {}
+            )
             try:
                 report = runner.launch(self.module, self.name, grid, arguments, **options)
             except TileirError as error:
@@ -122,8 +123,7 @@ class CpuProgram:
                 ]
                 record_finding(self.name, mode, error, unwritten)
                 raise
-            if bounded:
-                _say(report.printed)
+            _say(printed if threads else report.printed)
 
         return launch
 

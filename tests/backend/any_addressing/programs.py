@@ -64,8 +64,8 @@ class Matmul:
             with b.for_(0, k, bk, **options) as at:
                 inside = depth < k - at
                 mask = (rows < m)[:, None] & inside[None, :]
-                va = self._loaded(left.get(), mask, stored_types[0])
-                vb = self._loaded(
+                va = self._load(left.get(), mask, stored_types[0])
+                vb = self._load(
                     right.get(), inside[:, None] & (columns < n)[None, :], stored_types[1]
                 )
                 if self.scaled:
@@ -87,7 +87,7 @@ class Matmul:
             b = depth[:, None] + columns[None, :] * k
         return x + a, y + b
 
-    def _loaded(self, place: Any, mask: Any, stored_type: Element) -> Any:
+    def _load(self, place: Any, mask: Any, stored_type: Element) -> Any:
         value = place.load(mask, 0 if stored_type.is_integer else 0.0)
         return value if stored_type is self.element else value.to(self.element)
 
@@ -115,7 +115,7 @@ class Matmul:
         return results[0], results[1]
 
 
-def gated(stages: int) -> Module:
+def gated_matmul(stages: int) -> Module:
     """C = (A B) (A D), elementwise: blocks of 64 x 64, two accumulators, steps of 32 along K."""
     b = Builder()
     data = {name: arg(pointer(F16), aligned=16, readonly=True) for name in "abd"}
@@ -138,7 +138,7 @@ def gated(stages: int) -> Module:
     return b.module()
 
 
-def paged(rows: int, columns: int, width: int, page: int, stages: int) -> Module:
+def paged_attention(rows: int, columns: int, width: int, page: int, stages: int) -> Module:
     """Attention of `rows` queries over keys and values in pages that a table names: addresses
     depend on what each iteration loads. `pages(q, k, v, table, out, length)`."""
     b = Builder()

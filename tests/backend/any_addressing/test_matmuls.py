@@ -28,12 +28,12 @@ from tileir.ops.hopper import WgmmaWait
 from tileir.textual import parse, print_module
 from tileir.types import element_of
 
-from .programs import PLAIN, Matmul, gated, paged
+from .programs import PLAIN, Matmul, gated_matmul, paged_attention
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
 
 
-def lowered(module: Module, stage: str = "barriers", **options: Any) -> Module:
+def lower(module: Module, stage: str = "barriers", **options: Any) -> Module:
     chosen = Options.of({"warp_specialize": False, **options})
     return run_pipeline(module, target("sm_90a"), chosen, None).stages[stage]
 
@@ -143,7 +143,7 @@ CASES = [
 ]
 
 
-def named(value: Any) -> str:
+def name_of(value: Any) -> str:
     if not isinstance(value, Matmul):
         return str(value)
     sides = "".join("K" if x else "O" for x in value.along_k)
@@ -159,7 +159,7 @@ EXTENTS = cycle([(100, 72, 80), (64, 40, 12)])
 @pytest.mark.parametrize(
     ("product", "warps", "extents"),
     [(*c, e) for c, e in zip(CASES, EXTENTS, strict=False)],
-    ids=named,
+    ids=name_of,
 )
 def test_all_threads_agree_with_the_interpreter(
     product: Matmul, warps: int, extents: tuple[int, int, int]
@@ -169,10 +169,10 @@ def test_all_threads_agree_with_the_interpreter(
 
 
 @pytest.mark.sampled(7)
-@pytest.mark.parametrize(("product", "warps"), CASES, ids=named)
+@pytest.mark.parametrize(("product", "warps"), CASES, ids=name_of)
 def test_warpgroups_compute_it(product: Matmul, warps: int) -> None:
     """Every operand is copied ahead, whatever it is made of, and no dot is left to one warp."""
-    ops = names(lowered(product.module(), "pipelined", num_warps=warps))
+    ops = names(lower(product.module(), "pipelined", num_warps=warps))
     assert "gpu.wgmma" in ops and "dot" not in ops
     assert ops.count("load") == product.gathered
 
@@ -290,7 +290,7 @@ def test_what_is_transposed_is_computed_as_the_dot_takes_it() -> None:
 
 
 @pytest.mark.sampled(2)
-@pytest.mark.parametrize("case", [1, 2, 3, 9, 12], ids=lambda i: named(CASES[i][0]))
+@pytest.mark.parametrize("case", [1, 2, 3, 9, 12], ids=lambda i: name_of(CASES[i][0]))
 def test_it_is_assembled(case: int) -> None:
     tool = ptxas()
     if tool is None:
@@ -304,21 +304,24 @@ def test_it_is_assembled(case: int) -> None:
 
 
 def test_a_loop_with_one_dot_does_not_wait_for_it() -> None:
-    text = print_module(lowered(CASES[2][0].module(), "pipelined", num_warps=8))
+    wide = Matmul(F16, (128, 256, 32), stages=3)
+    text = print_module(lower(wide.module(), "pipelined", num_warps=8))
     assert "{pending = 1}" in text[text.index("gpu.wgmma_wait") :]
 
 
 ORDERING = ("gpu.barrier", "gpu.async_fence", "gpu.async_wait", "gpu.wgmma_wait")
 
 
-def weakened(op: Op) -> tuple[Op, ...]:
+def weaken(op: Op) -> tuple[Op, ...]:
     """What is left of an op that orders accesses if it orders less."""
     return (op.evolve(pending=op.pending + 1),) if hasattr(op, "pending") else ()  # type: ignore[attr-defined]
 
 
 ORDERED = [
-    (Matmul(F16, (128, 64, 32), stages=3), 8, 6),
-    (Matmul(F16, (128, 64, 32), stages=4), 8, 8),
+    (Matmul(F16, (128, 256, 32), stages=3), 8, 6),
+    (Matmul(F16, (128, 256, 32), stages=4), 8, 8),
+    (Matmul(F16, (128, 64, 32), stages=3), 8, 4),
+    (Matmul(F16, (128, 64, 32), stages=4), 8, 6),
     (Matmul(F16, (64, 64, 32), scaled=True, stages=3), 4, 4),
     (Matmul(F16, (64, 64, 32), scaled=True, stages=4), 4, 6),
     (Matmul(F16, (64, 32, 32), through=(None, I8), stages=3), 4, 5),
@@ -334,7 +337,7 @@ def test_nothing_that_orders_the_loop_is_needless(
     product: Matmul, warps: int, count: int, number: int
 ) -> None:
     """The simulator reports a race where any fence, barrier or wait of the loop is left out."""
-    module = lowered(product.module(), num_warps=warps)
+    module = lower(product.module(), num_warps=warps)
     function = module.functions["matmul"]
     places = [
         (label, op) for label, b in function.blocks.items() for op in b.ops
@@ -343,7 +346,7 @@ def test_nothing_that_orders_the_loop_is_needless(
     assert len(places) == count
     label, left_out = places[number]
     block = function.blocks[label]
-    ops = [y for x in block.ops for y in (weakened(x) if x is left_out else (x,))]
+    ops = [y for x in block.ops for y in (weaken(x) if x is left_out else (x,))]
     changed = function.with_blocks({**function.blocks, label: attrs.evolve(block, ops=tuple(ops))})
     weaker = module.with_functions({**module.functions, "matmul": changed})
     with pytest.raises(RaceError):
@@ -352,10 +355,10 @@ def test_nothing_that_orders_the_loop_is_needless(
         )
 
 
-def ordered(module: Module) -> list[str]:
+def ordering_mnemonics(module: Module) -> list[str]:
     """What orders accesses in the block of the `wgmma`s, in order, with the `wgmma`s and the first
     copy."""
-    (function,) = lowered(module, num_warps=4).functions.values()
+    (function,) = lower(module, num_warps=4).functions.values()
     (block,) = (
         b for b in function.blocks.values() if any(x.mnemonic == "gpu.wgmma" for x in b.ops)
     )
@@ -369,15 +372,15 @@ def test_stages_are_fenced_while_a_dot_runs(stages: int) -> None:
     """With fewer than four stages the copies have only begun when the matmul does."""
     first = ["async_wait", "async_fence"]
     product = ["wgmma", *(first if stages == 4 else []), "async_copy", "wgmma_wait"]
-    result = ordered(Matmul(F16, (64, 64, 32), scaled=True, stages=stages).module())
+    result = ordering_mnemonics(Matmul(F16, (64, 64, 32), scaled=True, stages=stages).module())
     assert result == [*(first if stages < 4 else []), "barrier", *product]
 
 
 @pytest.mark.parametrize(
     ("block", "stages", "depth", "one_barrier"),
     [
-        ((64, 64, 32), 4, 4, True), ((64, 256, 64), 4, 5, True), ((64, 64, 64), 4, 4, False),
-        ((64, 64, 32), 3, 3, False),
+        ((128, 128, 48), 4, 4, True), ((64, 256, 64), 4, 5, True), ((64, 64, 64), 4, 4, False),
+        ((128, 256, 32), 3, 3, False),
     ],
     ids=["short rows", "a free stage", "long rows", "few stages"],
 )  # fmt: skip
@@ -388,30 +391,53 @@ def test_one_barrier_frees_a_stage_and_hands_over_the_next(
     module = Matmul(F16, block, stages=stages).module()
     first = ["async_wait", "async_fence", "barrier"]
     if one_barrier:
-        assert ordered(module) == ["wgmma", "wgmma_wait", *first, "async_copy"]
+        assert ordering_mnemonics(module) == ["wgmma", "wgmma_wait", *first, "async_copy"]
     else:
-        assert ordered(module) == [*first, "wgmma", "wgmma_wait", "barrier", "async_copy"]
-    buffers = [x for x in lowered(module, num_warps=4).kernel().ops if isinstance(x, SharedAlloc)]
+        assert ordering_mnemonics(module) == [
+            *first,
+            "wgmma",
+            "wgmma_wait",
+            "barrier",
+            "async_copy",
+        ]
+    buffers = [x for x in lower(module, num_warps=4).kernel().ops if isinstance(x, SharedAlloc)]
     assert [x.shape[0] for x in buffers] == [depth, depth]
+
+
+def test_a_loop_waits_for_its_dot_where_other_blocks_multiply_meanwhile() -> None:
+    """As many copies are in flight then: those of a deep loop with two barriers would be fewer."""
+    first = ["async_wait", "async_fence"]
+    few, short = (
+        ordering_mnemonics(Matmul(F16, block, stages=stages).module())
+        for block, stages in (((64, 64, 64), 3), ((64, 64, 32), 4))
+    )
+    assert few == [*first, "barrier", "wgmma", "async_copy", "wgmma_wait"]
+    assert short == ["barrier", "wgmma", *first, "async_copy", "wgmma_wait"]
 
 
 @pytest.mark.parametrize("stages", [2, 3])
 def test_all_accumulators_of_a_loop_stay_in_flight(stages: int) -> None:
     """Those of the iteration before are waited for. Without that the simulator reports a race."""
     begin, waits = ["async_wait", "async_fence", "barrier"], ["wgmma_wait"] * 2
-    assert ordered(gated(stages)) == [*begin, *["wgmma"] * 2, *waits, "barrier", "async_copy"]
+    assert ordering_mnemonics(gated_matmul(stages)) == [
+        *begin,
+        *["wgmma"] * 2,
+        *waits,
+        "barrier",
+        "async_copy",
+    ]
     random = np.random.default_rng(stages)
     shapes = (68, 104), (104, 40), (104, 40)
     inputs = [random.integers(-4, 5, shape).astype(np.float16) for shape in shapes]
     out = [np.zeros((68, 40), np.float32) for _ in range(2)]
     extents = (68, 40, 104)
-    tileir.interpret(gated(stages), "gated", (2, 1), [*inputs, out[0], *extents])
+    tileir.interpret(gated_matmul(stages), "gated", (2, 1), [*inputs, out[0], *extents])
     SimtExecutor().launch(
-        gated(stages), "gated", (2, 1), [*inputs, out[1], *extents], num_warps=4, **PLAIN
+        gated_matmul(stages), "gated", (2, 1), [*inputs, out[1], *extents], num_warps=4, **PLAIN
     )
     np.testing.assert_array_equal(*out)
 
-    module = lowered(gated(stages), num_warps=4)
+    module = lower(gated_matmul(stages), num_warps=4)
     function = module.functions["gated"]
     blocks = dict(function.blocks)
     for label, block in blocks.items():
@@ -426,7 +452,7 @@ def test_all_accumulators_of_a_loop_stay_in_flight(stages: int) -> None:
 
 
 def test_the_fence_of_stored_operands_is_that_of_the_stages() -> None:
-    result = ordered(Matmul(F16, (64, 32, 32), through=(None, I8), stages=3).module())
+    result = ordering_mnemonics(Matmul(F16, (64, 32, 32), through=(None, I8), stages=3).module())
     waits = ["async_wait", "barrier", "local_store", "async_fence", "barrier"]
     assert result == [*waits, "wgmma", "async_copy", "wgmma_wait"]
 
@@ -438,7 +464,7 @@ def test_attention(warps: int, rows: int, causal: bool) -> None:
     """Chained matmuls: queries are stored once, weights are operand A in registers."""
     make = runpy.run_path(str(EXAMPLES / "flash_attention.py"))["flash_attention"]
     module = make(rows, 32, 32, causal=causal)
-    ops = names(lowered(module, "pipelined", num_warps=warps))
+    ops = names(lower(module, "pipelined", num_warps=warps))
     assert ops.count("gpu.wgmma") == 2 and "dot" not in ops
     random = np.random.default_rng(0)
     inputs = [random.normal(size=(2, 150, 32)).astype(np.float16) for _ in range(3)]
@@ -475,7 +501,7 @@ def test_a_fixed_b_is_stored_before_the_loop() -> None:
     """Also one that no copy of the loop feeds, and one whose transpose another dot takes: both
     read one buffer."""
     module = gradients()
-    lowered_module = lowered(module, "pipelined", num_warps=4)
+    lowered_module = lower(module, "pipelined", num_warps=4)
     blocks = lowered_module.functions["gradients"].blocks.values()
     (loop,) = (x for x in blocks if any(op.mnemonic == "gpu.wgmma" for op in x.ops))
     inside = [op.mnemonic for op in loop.ops]
@@ -500,7 +526,7 @@ def test_a_fixed_b_is_stored_before_the_loop() -> None:
 def test_pages_that_a_table_names_are_copied_ahead(rows: int, chip: str, stages: int) -> None:
     """What addresses are loaded from is read ahead, in iterations that run: the table has no
     entry after the last page."""
-    module, length = paged(rows, 32, 32, 8, stages), 88
+    module, length = paged_attention(rows, 32, 32, 8, stages), 88
     ops = names(run_pipeline(
         module, target(chip), Options.of({"warp_specialize": False, "num_warps": 4}), None
     ).stages["pipelined"])  # fmt: skip
@@ -534,7 +560,7 @@ def test_an_operand_of_the_shape_of_the_result_keeps_the_layout_of_its_loads() -
     """A tile that is added to the result is loaded by the rows of each warp. An operand is not,
     though it has the same shape: it goes to shared memory."""
     module = Matmul(F16, (64, 64, 64), through=(None, I8), stages=1).module()
-    (function,) = lowered(module, "layouts", num_warps=4).functions.values()
+    (function,) = lower(module, "layouts", num_warps=4).functions.values()
     (kind,) = (op.results[0].type for op in function.ops if _loads(op, I8))
     assert kind.layout.warp != ((16, 0), (32, 0))
 

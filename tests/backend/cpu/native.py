@@ -1,4 +1,4 @@
-"""Code written by hand for all lanes: as a CPU's code, and by the machine of threads."""
+"""Code written by hand for all lanes: as a CPU's code, and by the SIMT simulator."""
 
 import ctypes
 
@@ -46,7 +46,7 @@ entry:
 
 
 def threads(body, buffer):
-    """Run `body` by the machine of threads."""
+    """Run `body` by the SIMT simulator."""
     memory = SimtMemory(0)
     base = memory.place(buffer)
     thread = SimtThread(WIDTH, (0, 0, 0), (1, 1, 1), memory)

@@ -14,7 +14,7 @@ from tileir.ir import Module
 from tileir.machine import dtype_of
 
 
-def built(body: Any, **arguments: Any) -> Module:
+def build_kernel(body: Any, **arguments: Any) -> Module:
     b = Builder()
     with b.kernel("k", **arguments) as inputs:
         body(b, *inputs)
@@ -35,9 +35,9 @@ def adds(b: Builder, x: Any, at: Any) -> None:
     b.atomic_rmw(x + at, 1, op="add")
 
 
-COPIES = built(copies, x=pointer(F32), y=pointer(F32), n=I32)
-GATHERS = built(gathers, x=pointer(F32), y=pointer(F32), at=pointer(I32))
-ADDS = built(adds, x=pointer(I32), at=I32)
+COPIES = build_kernel(copies, x=pointer(F32), y=pointer(F32), n=I32)
+GATHERS = build_kernel(gathers, x=pointer(F32), y=pointer(F32), at=pointer(I32))
+ADDS = build_kernel(adds, x=pointer(I32), at=I32)
 
 
 def launch(module: Module, grid: int, *arguments: Any, **options: Any) -> None:
@@ -92,7 +92,7 @@ def test_each_kind_of_atomic_is_looked_at(name: str) -> None:
     def body(b: Builder, x: Any, y: Any, at: Any) -> None:
         ATOMICS[name](b, x + at, y)
 
-    module = built(body, x=pointer(I32), y=pointer(I32), at=I32)
+    module = build_kernel(body, x=pointer(I32), y=pointer(I32), at=I32)
     launch(module, 1, np.zeros(4, np.int32), np.zeros(1, np.int32), 3)
     with pytest.raises(LaunchError, match=f"{name} of 4 bytes at byte 16 of x, which has 16"):
         launch(module, 1, np.zeros(4, np.int32), np.zeros(1, np.int32), 4)
@@ -110,7 +110,7 @@ def test_one_address_that_only_later_lanes_access_is_named() -> None:
         lanes = b.arange(32)
         (y + lanes).store((x + at + lanes * 0).load(lanes >= 5, 0.0))
 
-    module = built(reads, x=pointer(F32), y=pointer(F32), at=I32)
+    module = build_kernel(reads, x=pointer(F32), y=pointer(F32), at=I32)
     x, y = np.ones(4, np.float32), np.zeros(32, np.float32)
     launch(module, 1, x, y, 3)
     assert (y == (np.arange(32) >= 5)).all()
@@ -151,7 +151,7 @@ def test_rows_are_looked_at_on_both_ends(step: int, kind: str) -> None:
         else:
             b.atomic_rmw(places, (y + lanes).load(), op="fadd")
 
-    module = built(body, x=pointer(F32), y=pointer(F32), start=I32)
+    module = build_kernel(body, x=pointer(F32), y=pointer(F32), start=I32)
     reach = 63 * abs(step)
     least, most = (0, 5) if step > 0 else (reach, reach + 5)
     whole = np.arange(reach + 6 + 128, dtype=np.float32)
@@ -175,7 +175,7 @@ STEPPED: dict[str, Any] = {
 }
 
 
-def stepped(name: str, element: Any, step: int, count: int, wide: bool) -> Module:
+def strided_copy(name: str, element: Any, step: int, count: int, wide: bool) -> Module:
     """Accesses of `count` elements by a step, from an index on that is given as an i32, and of
     which a number is subtracted as an i64 (`wide`) so that the index may wrap where it is not."""
 
@@ -187,7 +187,7 @@ def stepped(name: str, element: Any, step: int, count: int, wide: bool) -> Modul
             index = b.add(first, lanes * step, overflow="none").to(I64) - back
         STEPPED[name](b, x + index, y + lanes)
 
-    return built(body, x=pointer(element), y=pointer(element), start=I32, back=I64)
+    return build_kernel(body, x=pointer(element), y=pointer(element), start=I32, back=I64)
 
 
 def outcome(runner: Any, module: Module, size: int, dtype: Any, count: int, *numbers: int) -> Any:
@@ -216,7 +216,7 @@ def test_steps_of_every_length_are_looked_at_to_both_ends(
     if name == "atomic_rmw" and element is not I32:
         return
     size, reach, dtype = 80, step * (count - 1), dtype_of(element)
-    module = stepped(name, element, step, count, wide=False)
+    module = strided_copy(name, element, step, count, wide=False)
     lowest, highest = min(0, reach), max(0, reach)
     ends = (-lowest, size - 1 - highest)
     for start in {end + more for end in ends for more in (-9, -1, 0, 1, 9)}:
@@ -232,7 +232,7 @@ def test_steps_of_every_length_are_looked_at_to_both_ends(
 @pytest.mark.parametrize("name", ["load", "store"])
 def test_lanes_that_wrap_are_looked_at_where_they_are(name: str, step: int) -> None:
     """An index that wraps in 32 bits is 2^32 elements from where its lanes seem to go on."""
-    module, size = stepped(name, F32, step, 32, wide=True), 80
+    module, size = strided_copy(name, F32, step, 32, wide=True), 80
     end = (1 << 31) - 1 if step > 0 else -(1 << 31)
     for more in (-1, 0, 1, 2, 20):
         start = end - 31 * step + (more if step > 0 else -more)

@@ -95,7 +95,7 @@ def two_in_a_row(b, a, c, n):
     return [total.get()]
 
 
-def scaled(b, a, c, n):
+def scale_between_matmuls(b, a, c, n):
     """As attention does: the sum is scaled between matmuls."""
     total = b.var(zeros(b))
     with b.for_(0, n) as i:
@@ -103,7 +103,7 @@ def scaled(b, a, c, n):
     return [total.get() + 1.0]
 
 
-def exchanged(b, a, c, n):
+def exchange_totals(b, a, c, n):
     one, other = b.var(zeros(b)), b.var(b.full((M, N), 1.0, F32))
     with b.for_(0, n):
         before = other.get()
@@ -112,7 +112,7 @@ def exchanged(b, a, c, n):
     return [one.get(), other.get()]
 
 
-def kept(b, a, c, n):
+def keep_previous_total(b, a, c, n):
     """The sum before the last matmul is needed after it."""
     total, last = b.var(zeros(b)), b.var(zeros(b))
     with b.for_(0, n):
@@ -156,8 +156,10 @@ def one_operand_twice(b, a, c, n):
     ]
 
 
-BODIES = (two_in_a_row, scaled, exchanged, kept, twice_from_one, by_condition, loop_carried_operand,
-          constant_operand, one_operand_twice)  # fmt: skip
+BODIES = (
+    two_in_a_row, scale_between_matmuls, exchange_totals, keep_previous_total, twice_from_one,
+    by_condition, loop_carried_operand, constant_operand, one_operand_twice,
+)  # fmt: skip
 
 
 @pytest.mark.sampled(1)
@@ -168,12 +170,12 @@ def test_accumulators_and_operands(body):
 
 def test_what_is_live_at_once_is_disjoint():
     assert buffers(kernel(two_in_a_row)) == (1, 3)
-    assert buffers(kernel(scaled)) == (1, 3)
-    assert buffers(kernel(kept)) == (1, 1)
+    assert buffers(kernel(scale_between_matmuls)) == (1, 3)
+    assert buffers(kernel(keep_previous_total)) == (1, 1)
     assert buffers(kernel(twice_from_one)) == (2, 3)
 
 
-def transposed(m, n, k, operand, *, left, right, by, batch=()):
+def llvm_of_transposed_dot(m, n, k, operand, *, left, right, by, batch=()):
     """C += A B, whose operands marked are transposed: `by` the op `trans`, or by their pointers."""
     total = {F16: F32, I8: I32}.get(operand, operand)
     b, order = Builder(), [0, 2, 1] if batch else [1, 0]
@@ -214,7 +216,7 @@ def transposed(m, n, k, operand, *, left, right, by, batch=()):
 @pytest.mark.parametrize(("left", "right"), [(True, False), (False, True), (True, True)])
 @pytest.mark.parametrize("operand", [F32, F64, F16, I8])
 def test_transposed_operands(operand, left, right, by):
-    text = transposed(32, 32, 64, operand, left=left, right=right, by=by)
+    text = llvm_of_transposed_dot(32, 32, 64, operand, left=left, right=right, by=by)
     assert text.count("call void @transpose.") == left + right
     assert "masked.scatter" not in text
 
@@ -224,12 +226,12 @@ def test_transposed_operands(operand, left, right, by):
 @pytest.mark.parametrize("shape", [(5, 9, 7), (16, 8, 16), (33, 40, 70)])
 @pytest.mark.parametrize("by", ["trans", "pointers"])
 def test_transposed_operands_of_other_shapes(shape, by):
-    transposed(*shape, F32, left=True, right=True, by=by)
+    llvm_of_transposed_dot(*shape, F32, left=True, right=True, by=by)
 
 
 @pytest.mark.slow
 def test_transposed_operands_in_batches():
-    transposed(16, 32, 16, F32, left=True, right=True, by="trans", batch=(3,))
+    llvm_of_transposed_dot(16, 32, 16, F32, left=True, right=True, by="trans", batch=(3,))
 
 
 @pytest.mark.slow

@@ -28,7 +28,7 @@ def product(rows, columns, operand, total, after):
     return b.module()
 
 
-def stored(b, acc, z, i, j, m):
+def store_selected(b, acc, z, i, j, m):
     """Chosen, scaled, masked."""
     n = acc.type.shape[1]
     (z + i * n + j).store(b.select(acc > 0, acc, acc * 3), i < m)
@@ -54,7 +54,7 @@ def by_both(b, acc, z, i, j, m):
     (z + b.trans(j * rows + i, order=(1, 0))).store(b.trans(acc, order=(1, 0)))
 
 
-AFTER = [stored, twice, by_row, by_both]
+AFTER = [store_selected, twice, by_row, by_both]
 KINDS = [(F16, F32), (F64, F64), (I8, I32), (F16, F16)]
 
 
@@ -68,7 +68,7 @@ def test_chunks(rows, columns, after):
 @pytest.mark.slow
 @pytest.mark.parametrize(("operand", "total"), KINDS, ids=str)
 def test_chunks_of_every_accumulator(operand, total):
-    agree(70, 33, operand, total, stored)
+    agree(70, 33, operand, total, store_selected)
 
 
 def agree(rows, columns, operand, total, after):
@@ -91,7 +91,7 @@ def test_code_after_dots_does_not_grow_with_the_tile():
     for rows in (64, 256):
         one, two = (
             compile_kernel(product(rows, 64, F32, F32, after)).llvm.count("\n")
-            for after in (stored, twice)
+            for after in (store_selected, twice)
         )
         more.append(two - one)
     assert more[1] <= more[0] + 20

@@ -26,7 +26,7 @@ CASTS = (("i64", "i32"), ("i32", "i64"), ("i32", "i64"), ("i16", "i64"), ("i8", 
          ("i64", "i8"), ("i32", "i16"))  # fmt: skip
 
 
-def wrapped(number: int, kind: str) -> int:
+def wrap(number: int, kind: str) -> int:
     """`number` as a signed number of the type."""
     half = 1 << (int(kind[1:]) - 1)
     return (number + half) % (2 * half) - half
@@ -49,7 +49,7 @@ class Program:
         return name
 
     def literal(self, kind: str) -> int:
-        return wrapped(self.choose.choice(NUMBERS), kind)
+        return wrap(self.choose.choice(NUMBERS), kind)
 
     def step(self) -> None:
         """One op on values so far and literals."""

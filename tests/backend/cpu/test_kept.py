@@ -23,7 +23,7 @@ def module(scale=2.0):
 
 
 @pytest.fixture
-def optimised(monkeypatch):
+def optimizations(monkeypatch):
     """How often LLVM has optimised a module."""
     counted, own = [], jit._optimize
 
@@ -35,28 +35,28 @@ def optimised(monkeypatch):
     return counted
 
 
-def test_code_is_made_once(tmp_path, optimised):
+def test_code_is_made_once(tmp_path, optimizations):
     for _ in range(3):
         x = np.arange(4, dtype=np.float32)
         compile_kernel(module(), store=DiskStore(tmp_path))(4, [x])
         assert x.tolist() == [0, 2, 4, 6]
-    assert len(optimised) == 1
+    assert len(optimizations) == 1
 
 
-def test_code_that_is_kept_answers_python_too(tmp_path, optimised):
+def test_code_that_is_kept_answers_python_too(tmp_path, optimizations):
     for _ in range(2):
         with pytest.raises(LaunchError, match="too large"):
             compile_kernel(module(), store=DiskStore(tmp_path))(1, [np.full(1, 99, np.float32)])
         with pytest.raises(LaunchError, match="TIR0501"):
             compile_kernel(module(), store=DiskStore(tmp_path))(2, [np.zeros(1, np.float32)])
-    assert len(optimised) == 1
+    assert len(optimizations) == 1
 
 
-def test_other_programs_and_levels_are_other_code(tmp_path, optimised):
+def test_other_programs_and_levels_are_other_code(tmp_path, optimizations):
     for options in ({}, {"opt_level": 1}, {"checked": False}):
         compile_kernel(module(), store=DiskStore(tmp_path), **options)(1, [np.zeros(1, np.float32)])
     compile_kernel(module(3.0), store=DiskStore(tmp_path))(1, [np.zeros(1, np.float32)])
-    assert len(optimised) == 4
+    assert len(optimizations) == 4
 
 
 def test_a_folder_that_cannot_be_written_fails_no_launch():

@@ -1,5 +1,5 @@
-"""Values of all lanes in every form (a number, one for all lanes, linear, a vector): what
-the machine of threads says."""
+"""Values of all lanes in every form (a number, one for all lanes, linear, a vector): what the SIMT
+simulator says."""
 
 from itertools import product
 
@@ -165,7 +165,7 @@ def looked_at(thread, element, base, count):
     return address(thread, element, base, thread.binary("mul", I32, lanes, thread.integer(count)))
 
 
-def turned(thread, element, base, count):
+def reversed_row(thread, element, base, count):
     lane = thread.binary("sub", I32, thread.integer(31), thread.lane())
     return address(thread, element, base, thread.binary("mul", I32, lane, thread.integer(count)))
 
@@ -175,7 +175,7 @@ def spread(thread, element, base, count):
     return address(thread, element, base, lane)
 
 
-def mixed(thread, element, base, count):
+def permuted_row(thread, element, base, count):
     lane = thread.binary("xor", I32, thread.lane(), thread.integer(5))
     return address(thread, element, base, thread.binary("mul", I32, lane, thread.integer(count)))
 
@@ -201,7 +201,7 @@ MASKED = {
     "some": some,
     "told": uniform_condition,
 }
-PLACES = (row, looked_at, turned, spread, mixed, one)
+PLACES = (row, looked_at, reversed_row, spread, permuted_row, one)
 
 
 @pytest.mark.sampled(12)
@@ -291,7 +291,7 @@ def test_upper_halves_of_multiplications(word):
         assert results == [(v >> 8 * size) % (1 << 8 * size) for v in expected]
 
 
-def shifted(thread, number, by):
+def shift_by_lane(thread, number, by):
     scaled = thread.binary("mul", I32, thread.lane(), thread.integer(by))
     return thread.binary("sub", I32, thread.integer(number), scaled)
 
@@ -304,7 +304,7 @@ def test_lanes_in_steps_widen(name, by, number):
     """Some of them below zero, some not."""
 
     def body(thread, base):
-        wide = thread.convert(name, I32, I64, shifted(thread, number, by))
+        wide = thread.convert(name, I32, I64, shift_by_lane(thread, number, by))
         thread.store_global(I64, row(thread, I64, base, 1), [wide], None, ACCESS)
 
     agree(body, np.zeros(32, np.int64))

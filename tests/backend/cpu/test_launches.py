@@ -113,11 +113,11 @@ def test_small_launches_stay_on_the_thread_that_launches(monkeypatch):
     kernel, workers_used = compiling.compile(b.module()), []
     own = compiling.parallel_for
 
-    def counted(part, total, workers, abandon):
+    def count_workers(part, total, workers, abandon):
         workers_used.append(workers)
         own(part, total, workers, abandon)
 
-    monkeypatch.setattr(compiling, "parallel_for", counted)
+    monkeypatch.setattr(compiling, "parallel_for", count_workers)
     x, clock = np.zeros(4, np.float32), [0]
 
     def now():

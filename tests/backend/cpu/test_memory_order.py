@@ -61,7 +61,7 @@ def accesses_of(text: str) -> list[tuple[str, ...]]:
     return [(m["op"], *m["orders"].split()) for m in ACCESS.finditer(body)]
 
 
-def expected(element: str, name: str, sem: str) -> list[tuple[str, ...]]:
+def llvm_operations(element: str, name: str, sem: str) -> list[tuple[str, ...]]:
     """What the access becomes: an operation that LLVM has not is a loop, whose first load is
     relaxed, and whose exchange is at least as strong as the op."""
     order = ORDERS[sem]
@@ -95,7 +95,7 @@ def test_every_access_has_its_order(element: str, shape: str) -> None:
             f"{element}* %x, {element} %n", *address, statement(element, shape, name, sem)
         )
         tiles = 2 if shape else 1
-        assert accesses_of(text) == expected(element, name, sem) * tiles, (name, sem)
+        assert accesses_of(text) == llvm_operations(element, name, sem) * tiles, (name, sem)
 
 
 @pytest.mark.parametrize("sem", SEMANTICS[1:])

@@ -12,7 +12,7 @@ SIZE = 4096
 NAMES = ("exp", "exp2", "expm1", "sinh", "erfc")
 
 
-def applied(element, x):
+def function_bits(element, x):
     """Every function of `x`, in the bits of its elements."""
     b = Builder()
     with b.kernel("k", y=pointer(element), x=pointer(element)) as (y, p):
@@ -30,7 +30,7 @@ def applied(element, x):
 def test_one_instruction_rounds_as_two_steps(element, dtype, size, monkeypatch):
     x = (np.random.default_rng(7).standard_normal(SIZE) * size).astype(dtype)
     x[:8] = 0, -0.0, np.inf, -np.inf, np.nan, -103.9, 88.8, -745
-    result = applied(element, x)
+    result = function_bits(element, x)
     monkeypatch.setattr(numbers, "registers", lambda: Registers(16, 32))
-    np.testing.assert_array_equal(result, applied(element, x))
+    np.testing.assert_array_equal(result, function_bits(element, x))
     assert np.unique(result).size > SIZE

@@ -26,14 +26,14 @@ from tileir.ops.gpu import ConvertLayout
 from tileir.types import F16, F32, F64, I1, I8, Tile
 from tileir.values import Value
 
-from ..test_layout_conversion import numbered, numbers
+from ..test_layout_conversion import numbered_tile, numbers
 
 FILE = Path(__file__).with_name("conversions.json")
 ELEMENTS = {"i1": I1, "i8": I8, "f16": F16, "f32": F32, "f64": F64}
 SHAPES = ((8, 16), (32, 32), (16, 128), (128, 128), (5, 40), (12, 100))
 
 
-def listed(shape, warps):
+def kernel_layouts(shape, warps):
     """Layouts as kernels have them."""
     yield "rows", blocked_layout(shape, (1, 0), 4, warps)
     yield "columns", blocked_layout(shape, (0, 1), 4, warps)
@@ -43,7 +43,7 @@ def listed(shape, warps):
         yield "factor", mma_operand("a", F16, shape, (warps, 1))
 
 
-def drawn(seed):
+def random_layouts(seed):
     """Two layouts of a tile by bits in any order, of which threads and warps may hold the same."""
     chance = random.Random(seed)
     rows, bits = chance.randrange(2, 6), chance.randrange(7, 11)
@@ -66,20 +66,20 @@ def drawn(seed):
 def cases():
     for shape in SHAPES:
         for warps in (1, 4) if shape[0] < 100 else (4,):
-            sources = dict(listed(shape, warps))
+            sources = dict(kernel_layouts(shape, warps))
             for a, source in sources.items():
                 for b, target in sources.items():
                     if source != target:
                         kind = list(ELEMENTS)[len(a + b + str(shape)) % 5]
                         yield f"{shape} {kind} {warps} {a} {b}", (shape, source, target)
     for seed in range(64):
-        yield f"drawn {list(ELEMENTS)[seed % 5]} {seed}", drawn(seed)
+        yield f"drawn {list(ELEMENTS)[seed % 5]} {seed}", random_layouts(seed)
 
 
 CASES = dict(cases())
 
 
-def converted(shape, element, source, target):
+def conversion_costs(shape, element, source, target):
     """The costs of one conversion, whose elements all arrive."""
     b, counts = Builder(), Counts()
     with b.kernel("k"):
@@ -92,10 +92,10 @@ def converted(shape, element, source, target):
     function = module.functions["k"]
     lowering = Lowering(module, function, target_named("sm_90"), thread,
                         AccessWidths(function), {op: 0}, {}, warps)  # fmt: skip
-    fragment = list(numbered(thread, source, shape, element))
+    fragment = list(numbered_tile(thread, source, shape, element))
     counts.by_op.clear()
     converted = convert(lowering, op, fragment, op.source.type, target)
-    expected = list(numbered(thread, target, shape, element))
+    expected = list(numbered_tile(thread, target, shape, element))
     for x, y, number in zip(converted, expected, numbers(target, shape), strict=True):
         assert x.array[number >= 0].tobytes() == y.array[number >= 0].tobytes()
     tally = counts.of(op)
@@ -111,7 +111,7 @@ def test_no_conversion_costs_more_than_it_did(request, every):
         shape, source, target = CASES[name]
         element = next(ELEMENTS[word] for word in name.split() if word in ELEMENTS)
         if source.size("warp") == target.size("warp"):
-            measured[name] = converted(shape, element, source, target)
+            measured[name] = conversion_costs(shape, element, source, target)
     assert len(measured) > 100 // every
     if bless:
         lines = (f'"{name}": {costs}' for name, costs in sorted(measured.items()))

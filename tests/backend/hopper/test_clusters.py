@@ -39,12 +39,12 @@ def by_threads(module: Any, grid: int, arguments: list[Any], seed: int) -> None:
     SimtExecutor().launch(module, None, grid, arguments, target="sm_90a", seed=seed)
 
 
-def interpreted(module: Any, grid: int, arguments: list[Any], seed: int) -> None:
+def run_interpreter(module: Any, grid: int, arguments: list[Any], seed: int) -> None:
     interpret(module, None, grid, arguments, seed=seed)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("launch", [by_threads, interpreted])
+@pytest.mark.parametrize("launch", [by_threads, run_interpreter])
 @pytest.mark.parametrize(("run", "text"), [(four, CLUSTER), (two, REMOTE)])
 def test_accumulators_in_any_order(run: Any, text: str, launch: Any) -> None:
     for seed in range(6):
@@ -183,7 +183,7 @@ def test_what_the_interpreter_reports(name: str, code: str) -> None:
     run, text, line, instead, _ = LEFT_OUT[name]
     with pytest.raises(InterpretError, match=code):
         for seed in range(8):
-            run(text.replace(line, instead), seed, interpreted)
+            run(text.replace(line, instead), seed, run_interpreter)
 
 
 STAGED = "  %b = gpu.shared_alloc f32 addrspace(3)* {shape = [4, 4, 32], swizzle = 3}\n"
@@ -206,7 +206,7 @@ for _rank in range(4):
 
 
 @pytest.mark.sampled(1)
-@pytest.mark.parametrize("launch", [by_threads, interpreted])
+@pytest.mark.parametrize("launch", [by_threads, run_interpreter])
 def test_rows_that_are_sent(launch: Any) -> None:
     for seed in range(4):
         four(SCATTERED, seed, launch)
@@ -255,7 +255,7 @@ def test_rows_that_cannot_be_shared() -> None:
         parse(SCATTERED.replace("blocks = 4", "blocks = 5"))
     fewer = SCATTERED.replace("blocks = 4", "blocks = 2")
     with pytest.raises(InterpretError, match="the cluster has 4 blocks"):
-        four(fewer, 1, interpreted)
+        four(fewer, 1, run_interpreter)
     with pytest.raises(CompileError, match="stages of"):
         compile_kernel(parse(fewer), "sm_90a")
 
@@ -264,4 +264,4 @@ def test_ranks_that_race() -> None:
     """What two ranks write to global memory needs an order."""
     text = CLUSTER.replace("%mine = mul i32 %row, 32", "%mine = mul i32 %row, 0")
     with pytest.raises(InterpretError, match="race"):
-        four(text, 1, interpreted)
+        four(text, 1, run_interpreter)

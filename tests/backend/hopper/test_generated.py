@@ -1,5 +1,5 @@
-"""What the passes make roles of: the machine of threads agrees with the interpreter in any order,
-and the assembler has nothing to say."""
+"""What the passes make roles of: the SIMT simulator agrees with the interpreter in any order, and
+the assembler has nothing to say."""
 
 from __future__ import annotations
 

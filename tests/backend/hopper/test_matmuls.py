@@ -1,5 +1,5 @@
-"""Matmuls by warpgroups: the interpreter, the machine of threads and numpy agree, and the
-assembler takes them without a warning or a spill."""
+"""Matmuls by warpgroups: the interpreter, the SIMT simulator and numpy agree, and the assembler
+takes them without a warning or a spill."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ RING = corpus("ring")
 
 
 def multiply(text: str, seed: int, shape: tuple[int, int, int] = (128, 64, 320)) -> None:
-    """Run the ring on the machine of threads."""
+    """Run the ring on the SIMT simulator."""
     m, n, k = shape
     rng = np.random.default_rng(seed)
     a, b = rng.integers(-3, 4, (m, k)), rng.integers(-3, 4, (k, n))

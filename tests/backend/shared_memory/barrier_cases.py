@@ -73,7 +73,7 @@ def kernel(body: str) -> Function:
     return run(parse(HEAD + "\n".join(lines) + "\n}\n"), "insert-barriers").module.kernel()
 
 
-def expected(body: str) -> list[tuple[str, int]]:
+def expected_barriers(body: str) -> list[tuple[str, int]]:
     """The barriers of `body`, marks included: kind, and how many ops come before."""
     barriers: list[tuple[str, int]] = []
     count = 0

@@ -27,7 +27,7 @@ done:
 """
 
 
-def indexed(index: str, mark: str) -> str:
+def loop_with_index(index: str, mark: str) -> str:
     """Every iteration loads and stores 64 elements from `%at` on, which `index` computes."""
     return f"""
   br loop
@@ -84,23 +84,25 @@ LOOPS = {
     "from the beginning": nested_loops("%p"),
     "from somewhere on": nested_loops("%t2", moving("%by64"), first="%far", mark=""),
     "to where it was not": nested_loops("%far"),
-    "by a number of the loop": indexed("%at = mul i32 %k, 64", ""),
-    "by half a number of the loop": indexed("%at = mul i32 %k, 32", "!block"),
-    "by the next number": indexed("%at = mul i32 %k2, 64", ""),
-    "by a number that stays": indexed("%k64 = mul i32 %k, 64\n  %at = add i32 %k64, %n", ""),
-    "by two numbers together": indexed(
+    "by a number of the loop": loop_with_index("%at = mul i32 %k, 64", ""),
+    "by half a number of the loop": loop_with_index("%at = mul i32 %k, 32", "!block"),
+    "by the next number": loop_with_index("%at = mul i32 %k2, 64", ""),
+    "by a number that stays": loop_with_index(
+        "%k64 = mul i32 %k, 64\n  %at = add i32 %k64, %n", ""
+    ),
+    "by two numbers together": loop_with_index(
         "%k16 = mul i32 %k, 16\n  %l16 = mul i32 %l, 16\n  %at = add i32 %k16, %l16", ""
     ),
-    "by two numbers together, and less": indexed(
+    "by two numbers together, and less": loop_with_index(
         "%k16 = mul i32 %k, 8\n  %l16 = mul i32 %l, 16\n  %at = add i32 %k16, %l16", "!block"
     ),
-    "by two numbers against each other": indexed(
+    "by two numbers against each other": loop_with_index(
         "%k48 = mul i32 %k, -48\n  %l16 = mul i32 %l, 16\n  %at = add i32 %k48, %l16", "!block"
     ),
-    "by one of two that is not known": indexed(
+    "by one of two that is not known": loop_with_index(
         "%k64 = mul i32 %k, 64\n  %o = load i32 %flag\n  %at = add i32 %k64, %o", "!block"
     ),
-    "by what is recomputed": indexed("%at = sdiv i32 %k, 2", "!block"),
+    "by what is recomputed": loop_with_index("%at = sdiv i32 %k, 2", "!block"),
     "two ways on, alike": latches(64, 64, ""),
     "two ways on": latches(64, 128, "!block"),
     "one way on, one back": latches(64, -64, "!block"),

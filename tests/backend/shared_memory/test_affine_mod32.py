@@ -19,7 +19,7 @@ def kernel(body: str) -> Function:
     return parse(f"tir 1.0\n{HEAD}{text}\n}}\n").kernel()
 
 
-def named(function: Function) -> dict[str, Value]:
+def values_by_name(function: Function) -> dict[str, Value]:
     """The values of `function` by name."""
     values = [p.value for p in function.parameters]
     for block in function.blocks.values():
@@ -27,7 +27,7 @@ def named(function: Function) -> dict[str, Value]:
     return {v.name or "": v for v in values}
 
 
-def shown(form: AffineMod32 | None) -> str:
+def text_of(form: AffineMod32 | None) -> str:
     """`8*n + 12 [4, 0]`: terms, start and strides."""
     if form is None:
         return "none"
@@ -39,7 +39,7 @@ def affine_forms(body: str) -> dict[str, str]:
     """Of every value of a function of the lines of `body` the sum that it is."""
     function = kernel(body)
     forms = addresses(function)
-    return {name: shown(forms.of(value)) for name, value in named(function).items()}
+    return {name: text_of(forms.of(value)) for name, value in values_by_name(function).items()}
 
 
 def form(body: str) -> str:
@@ -167,7 +167,7 @@ def test_ranges_of_numbers() -> None:
 def test_no_form_is_of_a_literal_and_of_what_is_computed_under_a_predicate() -> None:
     function = kernel("  @%c %s = add i32 %n, 1\n  %r = add i32 %s, 1\n")
     forms = addresses(function)
-    assert shown(forms.of(named(function)["r"])) == "1*s + 1 []"
+    assert text_of(forms.of(values_by_name(function)["r"])) == "1*s + 1 []"
     add = function.blocks["entry"].ops[1]
     assert forms.of(add.inputs[1]) is None  # type: ignore[attr-defined]
 
@@ -238,7 +238,7 @@ def test_elements_of_a_tile_are_not_told_to_be_alike() -> None:
 # Loops ----------------------------------------------------------------------------------------
 
 
-def looped(carried: str, first: str, body: str, passed: str) -> Function:
+def loop_carrying(carried: str, first: str, body: str, passed: str) -> Function:
     """A loop that carries `%r` of type `carried`: first `first`, then `passed`."""
     return kernel(f"""{RANGES}
       %xs = splat f32*<8> %x
@@ -261,9 +261,9 @@ def looped(carried: str, first: str, body: str, passed: str) -> Function:
     """)
 
 
-def carried(function: Function) -> tuple[str, AddressForms, dict[str, Value]]:
-    forms, values = addresses(function), named(function)
-    return shown(forms.of(values["r"])), forms, values
+def carried_form(function: Function) -> tuple[str, AddressForms, dict[str, Value]]:
+    forms, values = addresses(function), values_by_name(function)
+    return text_of(forms.of(values["r"])), forms, values
 
 
 @pytest.mark.parametrize(
@@ -280,16 +280,16 @@ def carried(function: Function) -> tuple[str, AddressForms, dict[str, Value]]:
 def test_a_loop_carried_tile_has_a_form_where_all_elements_move_alike(
     first: str, body: str, passed: str, expected: str
 ) -> None:
-    assert carried(looped("f32*<8>", first, body, passed))[0] == expected
+    assert carried_form(loop_carrying("f32*<8>", first, body, passed))[0] == expected
 
 
 def test_one_loop_carried_number_has_a_form_however_it_is_computed() -> None:
-    assert carried(looped("i32", "undef", "", "%half"))[0] == "1*r + 0 []"
-    assert carried(looped("i32", "%n", "", "undef"))[0] == "1*r + 0 []"
+    assert carried_form(loop_carrying("i32", "undef", "", "%half"))[0] == "1*r + 0 []"
+    assert carried_form(loop_carrying("i32", "%n", "", "undef"))[0] == "1*r + 0 []"
 
 
 def test_a_block_recomputes_what_depends_on_its_parameters_and_on_memory() -> None:
-    _, forms, values = carried(looped("i32", "0", "", "%half"))
+    _, forms, values = carried_form(loop_carrying("i32", "0", "", "%half"))
     assert {name for name in ("k", "r", "k2", "half", "at") if "loop" in forms.changes[values[name]]
             } == {"k", "r", "k2", "half", "at"}  # fmt: skip
     for name in ("n", "x", "i", "ns", "once"):

@@ -58,7 +58,7 @@ def between(first: str, second: str) -> str | None:
     return barriers([first, second]).get(1)
 
 
-def expected(names: list[str]) -> dict[int, str]:
+def required_barriers(names: list[str]) -> dict[int, str]:
     """The barriers that the pairs of `names` need. An op that converts through shared memory is a
     barrier itself."""
     needed: dict[int, str] = {}
@@ -84,7 +84,7 @@ def expected(names: list[str]) -> dict[int, str]:
 def test_pairs_of_ops_decide(seed: int) -> None:
     names = random.Random(seed).choices(list(LINES), k=6)
     for blocks in (False, True):
-        assert barriers(names, blocks) == expected(names), names
+        assert barriers(names, blocks) == required_barriers(names), names
 
 
 def test_pairs_need_barriers_of_both_kinds() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.backend.shared_memory.barrier_cases import HEAD, barriers_of, expected, kernel
+from tests.backend.shared_memory.barrier_cases import HEAD, barriers_of, expected_barriers, kernel
 from tests.backend.shared_memory.barrier_cases_control_flow import ORDER, PATHS
 from tests.backend.shared_memory.barrier_cases_global import GLOBAL
 from tests.backend.shared_memory.barrier_cases_loops import LOOPS
@@ -18,23 +18,23 @@ from tileir.textual import parse
 
 @pytest.mark.parametrize("name", GLOBAL)
 def test_through_global_memory(name: str) -> None:
-    assert barriers_of(GLOBAL[name]) == expected(GLOBAL[name])
+    assert barriers_of(GLOBAL[name]) == expected_barriers(GLOBAL[name])
 
 
 @pytest.mark.parametrize("name", ORDER)
 def test_releases_and_fences(name: str) -> None:
-    assert barriers_of(ORDER[name]) == expected(ORDER[name])
+    assert barriers_of(ORDER[name]) == expected_barriers(ORDER[name])
 
 
 @pytest.mark.parametrize("name", PATHS)
 def test_along_the_ways_that_control_takes(name: str) -> None:
-    assert barriers_of(PATHS[name]) == expected(PATHS[name])
+    assert barriers_of(PATHS[name]) == expected_barriers(PATHS[name])
 
 
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", LOOPS)
 def test_loops_whose_back_edges_synchronize(name: str) -> None:
-    assert barriers_of(LOOPS[name]) == expected(LOOPS[name])
+    assert barriers_of(LOOPS[name]) == expected_barriers(LOOPS[name])
 
 
 def many(count: int, first: str, line: str, mark: str) -> str:
@@ -55,7 +55,7 @@ def test_many_accesses_of_one_parameter_are_distinguished() -> None:
         many(65, STORES, "%a = load f32 %far", "!block"),
         many(65, STORES, "%a = load f32<64, #a> %yp", ""),
     ):
-        assert barriers_of(body) == expected(body)
+        assert barriers_of(body) == expected_barriers(body)
 
 
 def test_without_tiles_the_number_of_warps_is_not_known() -> None:
@@ -90,7 +90,7 @@ def test_a_barrier_stands_where_the_op_does() -> None:
 
 @pytest.mark.parametrize("name", SHARED)
 def test_through_shared_memory(name: str) -> None:
-    assert barriers_of(SHARED[name]) == expected(SHARED[name])
+    assert barriers_of(SHARED[name]) == expected_barriers(SHARED[name])
 
 
 def test_blocks_that_need_none_stay() -> None:

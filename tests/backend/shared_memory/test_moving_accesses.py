@@ -177,7 +177,7 @@ class Walk:
         self.values[op.results[0]] = int(results[name])
 
 
-def recorded(function: Function) -> tuple[Hazards, dict[str, HazardState]]:
+def pending_accesses(function: Function) -> tuple[Hazards, dict[str, HazardState]]:
     """The accesses that are pending at the end of each block, if no thread ever waits."""
     uses = uses_of(function, SharedMemoryPlan.of(function))
     hazards = Hazards(function, uses, 4)
@@ -189,7 +189,7 @@ def test_steps_of_pending_accesses_are_those_of_their_addresses(seed: int) -> No
     """Each access of a run is an iteration's step away, or some of them, unless it is unknown how
     far."""
     function = Program(seed).module().kernel()
-    hazards, leaving = recorded(function)
+    hazards, leaving = pending_accesses(function)
     walk = Walk(function, hazards)
     assert len(list(walk.blocks((0, 4)))) > 8
     walk.executions.clear()
@@ -211,7 +211,7 @@ def test_each_step_has_a_scope_of_its_own(seed: int) -> None:
     options = Options(num_warps=4)
     done = run_pipeline(Program(seed).module(), target("sm_90"), options, None)
     function = done.stages["allocated"].kernel()
-    hazards, leaving = recorded(function)
+    hazards, leaving = pending_accesses(function)
     accesses = [a for each in hazards.uses.accesses.values() for a in each]
     entries = {e for state in leaving.values() for each in state.touched.values() for e in each}
     entries |= {PendingAccess(a) for a in accesses}
@@ -225,7 +225,7 @@ def test_each_step_has_a_scope_of_its_own(seed: int) -> None:
 def test_most_steps_are_known() -> None:
     count = unknown = 0
     for seed in range(60):
-        _, leaving = recorded(Program(seed).module().kernel())
+        _, leaving = pending_accesses(Program(seed).module().kernel())
         for state in leaving.values():
             for entries in state.touched.values():
                 count += sum(bool(e.step) for e in entries)

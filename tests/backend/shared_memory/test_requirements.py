@@ -43,7 +43,7 @@ def kernel(line: str) -> Function:
     return parse(f"{head}{MORE}  {line}\n  ret\n}}\n").kernel()
 
 
-def needed(line: str) -> SharedRequirement | None:
+def requirement_of(line: str) -> SharedRequirement | None:
     """What the last op of `line` needs."""
     function = kernel(line)
     needed = needs(function)
@@ -76,7 +76,7 @@ def needed(line: str) -> SharedRequirement | None:
     ],
 )  # fmt: skip
 def test_allocation_of_an_op(line: str, size: int | None, alignment: int) -> None:
-    assert needed(line) == (None if size is None else SharedRequirement(size, alignment))
+    assert requirement_of(line) == (None if size is None else SharedRequirement(size, alignment))
 
 
 @pytest.mark.parametrize(
@@ -93,7 +93,7 @@ def test_allocation_of_an_op(line: str, size: int | None, alignment: int) -> Non
 def test_old_values_pass_where_somebody_reads_them(line: str, size: int | None) -> None:
     tile = "<" in line
     place = ("%pf" if "#a" in line else "%ps8") if tile else "%flag"
-    assert needed(line) is None
+    assert requirement_of(line) is None
     function = kernel(f"{line}\n  store {place}, %r")
     result = needs(function)
     assert [need.size for need in result.values()] == ([] if size is None else [size])

@@ -85,7 +85,7 @@ def elements(a: GlobalAccess, warps: int) -> dict[tuple[int, ...], set[int]]:
     )
 
 
-def touched(a: GlobalAccess, warps: int) -> dict[int, set[int]]:
+def accessing_threads(a: GlobalAccess, warps: int) -> dict[int, set[int]]:
     """The threads that access each byte."""
     assert a.form is not None
     threads_by_byte: dict[int, set[int]] = {}
@@ -98,9 +98,9 @@ def touched(a: GlobalAccess, warps: int) -> dict[int, set[int]]:
 
 def conflict_scope(a: GlobalAccess, b: GlobalAccess, warps: int, step: int = 0) -> SyncScope:
     """Who waits, by looking at all bytes of all iterations that can conflict."""
-    scope, second = SyncScope.NONE, touched(b, warps)
+    scope, second = SyncScope.NONE, accessing_threads(b, warps)
     for iterations in range(1, 40) if step else (0,):
-        first = touched(a, warps)
+        first = accessing_threads(a, warps)
         for byte, threads in first.items():
             others = second.get((byte - iterations * step) % (1 << 32), set())
             pairs = {(s, t) for s in threads for t in others}
@@ -114,7 +114,7 @@ def conflict_scope(a: GlobalAccess, b: GlobalAccess, warps: int, step: int = 0) 
 ELEMENTS: tuple[Element, ...] = (I8, F16, F32, F64)
 
 
-def drawn(seed: int) -> tuple[GlobalAccess, GlobalAccess]:
+def random_accesses(seed: int) -> tuple[GlobalAccess, GlobalAccess]:
     """Two accesses whose bytes are near each other."""
     chance = random.Random(seed)
     rank = chance.choice((1, 1, 2))
@@ -142,7 +142,7 @@ def drawn(seed: int) -> tuple[GlobalAccess, GlobalAccess]:
 def test_who_waits_on_tiles_by_every_byte() -> None:
     seen = {SyncScope.NONE: 0, SyncScope.WARP: 0, SyncScope.BLOCK: 0}
     for seed in range(120):
-        a, b = drawn(seed)
+        a, b = random_accesses(seed)
         scope = required_sync(a, b, 2)
         assert scope is conflict_scope(a, b, 2), seed
         seen[scope] += 1
@@ -153,7 +153,7 @@ def test_who_waits_on_tiles_by_every_byte() -> None:
 def test_elements_that_any_number_shifts_by_every_byte(seed: int) -> None:
     """A start or a stride of one of two accesses is no multiple of the size of an element."""
     choose = random.Random(seed)
-    a, b = drawn(seed)
+    a, b = random_accesses(seed)
     odd, even = (a, b) if choose.random() < 0.5 else (b, a)
     assert odd.form is not None and even.form is not None
     at, steps = odd.form.start, list(odd.form.strides)
@@ -173,7 +173,7 @@ def test_iterations_of_a_loop_by_every_byte() -> None:
     """A loop is followed while it may come back, for seven iterations."""
     agreed = 0
     for seed in range(80):
-        a, b = drawn(seed)
+        a, b = random_accesses(seed)
         step = (
             random.Random(-seed).choice((-1, 1))
             * 4

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.backend.shared_memory.test_affine_mod32 import named
+from tests.backend.shared_memory.test_affine_mod32 import values_by_name
 from tests.sizes import for_each
 from tileir import Function
 from tileir.analysis.underlying_pointers import possible_pointers, underlying_pointers
@@ -20,7 +20,7 @@ def kernel(body: str) -> Function:
 def parameters_of(body: str) -> dict[str, str | None]:
     """Of every pointer the name of its parameter."""
     function = kernel(body)
-    pointers, values = underlying_pointers(function), named(function)
+    pointers, values = underlying_pointers(function), values_by_name(function)
     return {name: root and root.name for name, v in values.items()
             if v in pointers for root in [pointers[v]]}  # fmt: skip
 
@@ -51,7 +51,7 @@ def test_what_is_no_pointer_has_no_root() -> None:
     assert every == {"x": "x", "y": "y", "pp": "pp"}
 
 
-def looped(first: str, passed: str, body: str = "") -> str | None:
+def root_in_loop(first: str, passed: str, body: str = "") -> str | None:
     """The root of `%p` in a loop: first `first`, then `passed`."""
     return parameters_of(f"""
       br loop
@@ -81,7 +81,7 @@ def looped(first: str, passed: str, body: str = "") -> str | None:
     ],
 )
 def test_loop_carried_pointers(first: str, passed: str, expected: str | None) -> None:
-    assert looped(first, passed) == expected
+    assert root_in_loop(first, passed) == expected
 
 
 def test_a_block_that_several_come_to() -> None:
@@ -126,7 +126,7 @@ def test_all_parameters_that_a_pointer_may_point_into() -> None:
     done:
       ret
     """)
-    pointers, values = possible_pointers(function), named(function)
+    pointers, values = possible_pointers(function), values_by_name(function)
     roots = {
         name: pointers[values[name]] for name in ("either", "loaded", "none", "p", "q", "next")
     }

@@ -36,13 +36,13 @@ class Case:
         return self.q.shape[0]
 
     @property
-    def kept(self) -> int:
+    def statistics_stride(self) -> int:
         """The distance of rows of row statistics."""
         return -(-self.t // LSE_PADDING) * LSE_PADDING
 
-    def padded(self, rows: Array) -> Array:
+    def pad_rows(self, rows: Array) -> Array:
         """`rows` [heads, t] at that distance, with NaN in between."""
-        out = np.full((self.heads, self.kept), np.nan, np.float32)
+        out = np.full((self.heads, self.statistics_stride), np.nan, np.float32)
         out[:, : self.t] = rows
         return out
 
@@ -86,9 +86,11 @@ def gradients(arguments: Case) -> Gradients:
     slopes *= arguments.scale * np.log(2)
     of_k, of_v = np.einsum("hts,htd->hsd", slopes, q), np.einsum("hts,htd->hsd", weights, g)
     lse = (most + np.log2(total))[..., 0]
-    return Gradients(o, lse, delta, slopes @ k, _added(of_k, arguments), _added(of_v, arguments))
+    return Gradients(
+        o, lse, delta, slopes @ k, _group_totals(of_k, arguments), _group_totals(of_v, arguments)
+    )
 
 
-def _added(of: Array, arguments: Case) -> Array:
+def _group_totals(of: Array, arguments: Case) -> Array:
     """The sums over the heads of each group."""
     return of.reshape(-1, arguments.group, *of.shape[1:]).sum(1)

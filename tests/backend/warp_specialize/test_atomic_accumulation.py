@@ -71,7 +71,7 @@ def problem(m: int, n: int, k: int) -> list[Any]:
     return [a, b, random.integers(-9, 10, (m, n)).astype(np.float32), m, n, k]
 
 
-def expected(arguments: list[Any]) -> Array:
+def expected_c(arguments: list[Any]) -> Array:
     a, b, c = arguments[:3]
     return c + a.astype(np.float32) @ b.astype(np.float32)
 
@@ -89,7 +89,7 @@ def test_interpreted(size: tuple[int, int, int], pipeline: str) -> None:
     module = run(shared_depth(64, 64, 32, 2), f"{FRONT},{pipeline}").module
     assert "{add = true}" in print_module(module) and module.stage == "warp_specialized"
     arguments, grid = problem(*size), (-(-m // 64), -(-n // 64), -(-k // 64))
-    reference = expected(arguments)
+    reference = expected_c(arguments)
     more = grid if "persist" in pipeline else ()
     interpret(module, None, (2,) if more else grid, [*arguments, *more], seed=1)
     np.testing.assert_array_equal(arguments[2], reference)
@@ -101,7 +101,7 @@ def test_interpreted(size: tuple[int, int, int], pipeline: str) -> None:
 def test_by_threads(size: tuple[int, int, int], tile: tuple[int, int]) -> None:
     """Where no map can, threads add."""
     arguments = problem(*size)
-    reference = expected(arguments)
+    reference = expected_c(arguments)
     grid = (-(-size[0] // tile[0]), -(-size[1] // tile[1]), -(-size[2] // 64))
     module = shared_depth(*tile, 32, 2)
     SimtExecutor().launch(module, None, grid, arguments, target="sm_90a", seed=2)

@@ -41,16 +41,16 @@ class Case:
     biased: bool = False
 
     @property
-    def turned(self) -> bool:
+    def has_transposed_values(self) -> bool:
         """Whether values are [d, t]."""
         return self.operand.bits == 8
 
     def module(self, slack: float = 8.0) -> Any:
-        result = BF16 if self.turned else None
+        result = BF16 if self.has_transposed_values else None
         return attention(
             self.bm, self.bn, self.d, self.operand, result, causal=self.causal,
-            grouped=self.group > 1, v_transposed=self.turned, slack=slack, biased=self.biased,
-            save_lse=self.biased,
+            grouped=self.group > 1, v_transposed=self.has_transposed_values, slack=slack,
+            biased=self.biased, save_lse=self.biased,
         )  # fmt: skip
 
     def arguments(self) -> tuple[list[Any], Any]:
@@ -60,18 +60,20 @@ class Case:
             (2 * random.standard_normal((n, self.t, self.d))).astype(DTYPES[self.operand])
             for n in (heads, 2, 2)
         )
-        actual = np.full_like(q, np.nan, DTYPES[BF16 if self.turned else self.operand])
+        actual = np.full_like(
+            q, np.nan, DTYPES[BF16 if self.has_transposed_values else self.operand]
+        )
         scale = 0.5 / self.d**0.5
         more: list[Any] = [self.group] if self.group > 1 else []
         bias = np.zeros(())
         if self.biased:
             bias = random.standard_normal((heads, self.t, self.t)).astype(DTYPES[self.operand])
             more = [np.full(heads * LSE_PADDING, np.nan, np.float32), *more, bias]
-        values = np.ascontiguousarray(v.transpose(0, 2, 1)) if self.turned else v
+        values = np.ascontiguousarray(v.transpose(0, 2, 1)) if self.has_transposed_values else v
         arguments = [q, k, values, actual, self.t, scale, *more]
-        return arguments, self.expected(q, k, v, scale, bias.astype(np.float64))
+        return arguments, self.reference(q, k, v, scale, bias.astype(np.float64))
 
-    def expected(self, q: Any, k: Any, v: Any, scale: float, bias: Any) -> Any:
+    def reference(self, q: Any, k: Any, v: Any, scale: float, bias: Any) -> Any:
         k, v = (np.repeat(x.astype(np.float64), self.group, 0) for x in (k, v))
         scores = scale * log(2) * (q.astype(np.float64) @ k.transpose(0, 2, 1) + bias)
         if self.causal:

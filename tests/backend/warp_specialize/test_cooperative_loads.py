@@ -38,7 +38,7 @@ FRONT = "cse,licm,scalarize-pointer-steps,modulo-to-mask,infer-descriptors"
 # Unsigned divisions -------------------------------------------------------------------------------
 
 
-def divided(*lines: str) -> list[str]:
+def division_mnemonics(*lines: str) -> list[str]:
     """What becomes of ops `%v0`, `%v1`, ... of %p, never negative, %q, at least 1, and %n."""
     body = "".join(f"  %v{i} = {line}\n" for i, line in enumerate(lines))
     stores = "".join(f"  store %x, %v{i}\n" for i in range(len(lines)))
@@ -55,15 +55,15 @@ def divided(*lines: str) -> list[str]:
 
 
 def test_divisions_of_what_is_never_negative() -> None:
-    assert divided("sdiv i32 %p, %q", "srem i32 %p, %q") == ["udiv", "urem"]
-    assert divided("sdiv i32 %p, 7 {rounding = floor}") == ["udiv"]
-    assert divided("srem i32 %p, %q {rounding = floor}") == ["urem"]
-    assert divided("sdiv i32 %p, %q {rounding = ceil}") == ["sdiv"]
-    assert divided("sdiv i32 %n, %q", "sdiv i32 %p, %n", "srem i32 %p, -7") == [
+    assert division_mnemonics("sdiv i32 %p, %q", "srem i32 %p, %q") == ["udiv", "urem"]
+    assert division_mnemonics("sdiv i32 %p, 7 {rounding = floor}") == ["udiv"]
+    assert division_mnemonics("srem i32 %p, %q {rounding = floor}") == ["urem"]
+    assert division_mnemonics("sdiv i32 %p, %q {rounding = ceil}") == ["sdiv"]
+    assert division_mnemonics("sdiv i32 %n, %q", "sdiv i32 %p, %n", "srem i32 %p, -7") == [
         "sdiv", "sdiv", "srem",
     ]  # fmt: skip
-    assert divided("add i32 %p, %q", "sdiv i32 %p, %q") == ["add", "udiv"]
-    assert divided("add i32 %p, %q", "udiv i32 %n, %q") == []
+    assert division_mnemonics("add i32 %p, %q", "sdiv i32 %p, %q") == ["add", "udiv"]
+    assert division_mnemonics("add i32 %p, %q", "udiv i32 %n, %q") == []
 
 
 # Rows and threads ---------------------------------------------------------------------------------
@@ -156,7 +156,7 @@ def test_stages_are_written_when_what_was_copied_has_been_read(panels: Any, mapp
         assert len(iterations) == max(-(-p.count // p.buffer.shape[0]) for p in it.parts)
 
 
-def staged(columns: int, kind: Any = F16, rows: int = 64, unit: int = 0) -> Any:
+def staged_operand(columns: int, kind: Any = F16, rows: int = 64, unit: int = 0) -> Any:
     return SimpleNamespace(rows=rows, columns=columns, element=kind, unit=unit, op=None)
 
 
@@ -164,11 +164,14 @@ def test_bytes_of_outlets() -> None:
     """Two stages of panels of 128 bytes where there are several, and what is left."""
     for columns, size in ((64, 8192), (128, 16384), (256, 16384), (32, 4096), (72, 9216),
                           (200, 17408)):  # fmt: skip
-        assert epilogue_smem_bytes([staged(columns)]) == size
-        assert epilogue_smem_bytes([staged(columns), staged(columns)]) == size
-        assert epilogue_smem_bytes([staged(columns), staged(columns, unit=16)]) == 2 * size
-    assert epilogue_smem_bytes([staged(64, F32)]) == 16384 and epilogue_smem_bytes([]) == 0
-    assert [can_stage(staged(n)) for n in (8, 64, 4, 12)] == [True, True, False, False]
+        assert epilogue_smem_bytes([staged_operand(columns)]) == size
+        assert epilogue_smem_bytes([staged_operand(columns), staged_operand(columns)]) == size
+        assert (
+            epilogue_smem_bytes([staged_operand(columns), staged_operand(columns, unit=16)])
+            == 2 * size
+        )
+    assert epilogue_smem_bytes([staged_operand(64, F32)]) == 16384 and epilogue_smem_bytes([]) == 0
+    assert [can_stage(staged_operand(n)) for n in (8, 64, 4, 12)] == [True, True, False, False]
 
 
 # Passes -------------------------------------------------------------------------------------------

@@ -29,7 +29,7 @@ from tileir.values import Value
 KINDS = (I8, I16, I32, I64)
 
 
-def signed(number: int, kind: Any) -> int:
+def as_plan_integer(number: int, kind: Any) -> int:
     """As the plan has it: i1 is 0 or 1."""
     return number & 1 if kind.bits == 1 else number
 
@@ -57,7 +57,10 @@ def test_formulas_are_what_ops_compute(name: str, kind: Scalar) -> None:
             for index, (tensor, v) in enumerate(zip(results, op.results, strict=True)):
                 step = HostOp.of(op, tuple(f"a{i}" for i in range(len(numbers))), index)
                 env = {f"a{i}": n for i, n in enumerate(numbers)}
-                assert eval(step.text, env) == signed(int(tensor.data), v.type), (step.text, env)
+                assert eval(step.text, env) == as_plan_integer(int(tensor.data), v.type), (
+                    step.text,
+                    env,
+                )
 
 
 @pytest.mark.parametrize("pointee", [I8, F16, I32, I64])

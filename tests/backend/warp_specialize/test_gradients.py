@@ -49,7 +49,7 @@ def by(pipeline: str) -> Launch:
 
 
 def machine(target: str, seed: int) -> Launch:
-    """By the machine of threads, in the order drawn from `seed`."""
+    """By the SIMT simulator, in the order drawn from `seed`."""
 
     def launch(module: Any, grid: tuple[int, int], arguments: list[Any]) -> None:
         SimtExecutor().launch(module, None, grid, arguments, target=target, seed=seed)
@@ -64,8 +64,8 @@ def keys(
     kind = BF16 if arguments.k.dtype == dtype_of(BF16) else F16
     out = np.full_like(arguments.k, np.nan), np.full_like(arguments.k, np.nan)
     module = attention_keys(bm, bn, arguments.q.shape[2], kind, causal=arguments.causal)
-    arrays = [arguments.q, arguments.k, arguments.v, arguments.g, arguments.padded(reference.lse)]
-    arrays += [arguments.padded(reference.delta), *out]
+    arrays = [arguments.q, arguments.k, arguments.v, arguments.g, arguments.pad_rows(reference.lse)]
+    arrays += [arguments.pad_rows(reference.delta), *out]
     numbers = [arguments.t, arguments.group, arguments.scale]
     launch(module, (-(-arguments.t // bn), len(arguments.k)), [*arrays, *numbers])
     return out
@@ -76,14 +76,14 @@ def queries(launch: Launch, arguments: Case, reference: Gradients, bm: int, bn: 
     kind = BF16 if arguments.k.dtype == dtype_of(BF16) else F16
     out = np.full_like(arguments.q, np.nan)
     module = attention_queries(bm, bn, arguments.q.shape[2], kind, causal=arguments.causal)
-    arrays = [arguments.q, arguments.k, arguments.v, arguments.g, arguments.padded(reference.lse)]
-    arrays += [arguments.padded(reference.delta), out]
+    arrays = [arguments.q, arguments.k, arguments.v, arguments.g, arguments.pad_rows(reference.lse)]
+    arrays += [arguments.pad_rows(reference.delta), out]
     numbers = [arguments.t, arguments.group, arguments.scale]
     launch(module, (-(-arguments.t // bm), arguments.heads), [*arrays, *numbers])
     return out
 
 
-def fused(
+def fused_gradients(
     launch: Launch, arguments: Case, reference: Gradients, bm: int, bn: int
 ) -> tuple[Array, Array, Array]:
     """All three gradients: that of q as the kernel of keys adds it up, scaled."""
@@ -92,8 +92,8 @@ def fused(
     out = tuple(np.full_like(like, np.nan) for like in (arguments.k, arguments.v, arguments.q))
     total = np.zeros(arguments.q.shape, np.float32)
     module = attention_keys(bm, bn, d, kind, causal=arguments.causal, fused=True)
-    arrays = [arguments.q, arguments.k, arguments.v, arguments.g, arguments.padded(reference.lse)]
-    arrays += [arguments.padded(reference.delta), *out[:2], total]
+    arrays = [arguments.q, arguments.k, arguments.v, arguments.g, arguments.pad_rows(reference.lse)]
+    arrays += [arguments.pad_rows(reference.delta), *out[:2], total]
     launch(module, (-(-t // bn), len(arguments.k)), [*arrays, t, arguments.group, arguments.scale])
     module = attention_scaled(16, d, kind)
     interpret(module, None, (-(-t // 16), heads), [total, out[2], t, arguments.scale])
@@ -131,7 +131,7 @@ def test_formulas(arguments: Case, shapes: Any) -> None:
 @pytest.mark.parametrize("arguments", CASES, ids=str)
 def test_formulas_of_all_gradients(arguments: Case, shape: tuple[int, int]) -> None:
     reference = gradients(arguments)
-    near(fused(by(""), arguments, reference, *shape), arguments, reference)
+    near(fused_gradients(by(""), arguments, reference, *shape), arguments, reference)
 
 
 def test_keys_that_are_not_there_have_no_weight() -> None:
@@ -140,7 +140,7 @@ def test_keys_that_are_not_there_have_no_weight() -> None:
     inputs = attrs.evolve(drawn, q=np.full_like(drawn.q, 8.0), k=np.full_like(drawn.k, -2.0))
     reference = gradients(inputs)
     assert reference.lse.max() < -128
-    near(fused(by(""), inputs, reference, 32, 64), inputs, reference)
+    near(fused_gradients(by(""), inputs, reference, 32, 64), inputs, reference)
 
 
 def test_formulas_of_bf16() -> None:
@@ -154,8 +154,8 @@ def test_what_goes_before(kind: Any) -> None:
     reference, element = gradients(inputs), F16 if kind is np.float16 else BF16
     o, lse, delta = (
         np.full_like(inputs.q, np.nan),
-        inputs.padded(reference.lse),
-        inputs.padded(0.0),
+        inputs.pad_rows(reference.lse),
+        inputs.pad_rows(0.0),
     )
     lse[:, : inputs.t] = np.nan
     arrays = [inputs.q, inputs.k, inputs.v, o]
@@ -194,7 +194,7 @@ def test_roles_interpreted(arguments: Case, pipeline: str) -> None:
 @pytest.mark.parametrize("arguments", CASES, ids=str)
 def test_all_gradients_as_roles(arguments: Case, pipeline: str) -> None:
     reference = gradients(arguments)
-    near(fused(by(pipeline), arguments, reference, 64, 64), arguments, reference)
+    near(fused_gradients(by(pipeline), arguments, reference, 64, 64), arguments, reference)
 
 
 SMALL = case(72, D, heads=2, group=2), case(100, D, heads=1, causal=True)
@@ -221,7 +221,9 @@ def test_all_gradients_in_any_order(arguments: Case, shape: tuple[int, int], see
     """By one warpgroup, by two that share the rows of matmuls, and by two that share the columns
     of those for queries."""
     reference = gradients(arguments)
-    near(fused(machine("sm_90a", seed), arguments, reference, *shape), arguments, reference)
+    near(
+        fused_gradients(machine("sm_90a", seed), arguments, reference, *shape), arguments, reference
+    )
 
 
 @pytest.mark.slow
@@ -234,7 +236,7 @@ def test_by_mma(arguments: Case) -> None:
 def test_all_gradients_by_mma() -> None:
     inputs = case(100, D, heads=1, causal=True)
     reference = gradients(inputs)
-    near(fused(machine("sm_80", 0), inputs, reference, 32, 64), inputs, reference)
+    near(fused_gradients(machine("sm_80", 0), inputs, reference, 32, 64), inputs, reference)
 
 
 @pytest.mark.slow

@@ -32,7 +32,7 @@ SHAPES = ((130, 136, 72), (64, 64, 40), (200, 64, 8), (72, 200, 0))
 none to several iterations of the stages."""
 
 
-def launched(module: Module, shape: Any, arguments: list[Any], **options: Any) -> None:
+def launch(module: Module, shape: Any, arguments: list[Any], **options: Any) -> None:
     SimtExecutor().launch(module, None, tiles(module, shape), arguments, target="sm_90a", **options)
 
 
@@ -44,14 +44,14 @@ def test_matmuls(name: str, ranks: int) -> None:
     index = (list(KINDS).index(name) + ranks // 2) % 4
     shape = (*SHAPES[index][:2], -(-SHAPES[index][2] // 16) * 16)
     inputs, actual, expected = arguments(name, shape)
-    launched(module, shape, inputs, multicast=ranks, seed=index, blocks=1 + index % 2)
+    launch(module, shape, inputs, multicast=ranks, seed=index, blocks=1 + index % 2)
     assert np.array_equal(actual.astype(np.float64), expected)
 
 
 def test_two_blocks_load_for_each_other() -> None:
     """The smallest of `test_matmuls`."""
     inputs, actual, expected = arguments("f16", (72, 64, 40))
-    launched(KINDS["f16"][0], (72, 64, 40), inputs, multicast=2)
+    launch(KINDS["f16"][0], (72, 64, 40), inputs, multicast=2)
     assert np.array_equal(actual.astype(np.float64), expected)
 
 
@@ -61,7 +61,7 @@ def test_alternating_instances(ranks: int) -> None:
     shape = (130, 200, 72)
     for seed in range(2):
         inputs, actual, expected = arguments("f16", shape)
-        launched(
+        launch(
             KINDS["f16"][0], shape, inputs, multicast=ranks, pingpong=True, num_stages=2, seed=seed
         )
         assert np.array_equal(actual.astype(np.float64), expected), seed
@@ -72,7 +72,7 @@ def test_tiles_in_rows() -> None:
     """Neighbours share operand A; where a row of tiles ends, neither."""
     text = ROWS.replace("i32 %across) {", "i32 %across) {multicast = 2} {")
     module = parse(text)
-    assert compiled(module).ptx.count(".multicast::cluster") == 2
+    assert compile_for_hopper(module).ptx.count(".multicast::cluster") == 2
     m, n, k = 136, 72, 96
     rng = np.random.default_rng(1)
     x, y = (rng.integers(-3, 4, s).astype(np.float16) for s in ((m, k), (k, n)))
@@ -113,7 +113,7 @@ done:
 """  # noqa: E501 - a function's header is one line
 
 
-def compiled(module: Module, **options: Any) -> Any:
+def compile_for_hopper(module: Module, **options: Any) -> Any:
     return compile_kernel(module, "sm_90a", options)
 
 
@@ -121,7 +121,7 @@ def compiled(module: Module, **options: Any) -> Any:
 @pytest.mark.parametrize("name", KINDS)
 def test_code(name: str) -> None:
     for ranks in (2, 4):
-        kernel = compiled(KINDS[name][0], multicast=ranks)
+        kernel = compile_for_hopper(KINDS[name][0], multicast=ranks)
         machine_code = kernel.machine_code
         assert (machine_code.spills, machine_code.stack, machine_code.warnings) == (0, 0, ())
         assert kernel.metadata.cluster == (ranks, 1, 1)
@@ -152,7 +152,7 @@ def test_results_are_those_of_one_block_alone() -> None:
     seen = set()
     for options in ({}, {"multicast": 2}, {"multicast": 4, "seed": 1}):
         z = np.zeros((m, n), np.float16)
-        launched(KINDS["f16"][0], shape, [x.reshape(-1), y.reshape(-1), z.reshape(-1), *shape],
+        launch(KINDS["f16"][0], shape, [x.reshape(-1), y.reshape(-1), z.reshape(-1), *shape],
                  **options)  # fmt: skip
         seen.add(z.tobytes())
     assert len(seen) == 1
@@ -163,12 +163,12 @@ def test_rows_that_no_tensor_map_has() -> None:
     """An operand that threads load is not shared; the other is."""
     for shape in ((130, 136, 77), (130, 77, 72)):
         inputs, actual, expected = arguments("f16", shape)
-        launched(KINDS["f16"][0], shape, inputs, multicast=2)
+        launch(KINDS["f16"][0], shape, inputs, multicast=2)
         assert np.array_equal(actual.astype(np.float64), expected), shape
 
 
 def test_what_is_launched() -> None:
-    kernel = compiled(KINDS["f16"][0], multicast=4)
+    kernel = compile_for_hopper(KINDS["f16"][0], multicast=4)
     plan = kernel.host
     assert isinstance(plan, HostPlan) and plan.persistent == 4
     numbers = [1 << 20, 1 << 21, 1 << 22, 640, 640, 640]
@@ -201,11 +201,13 @@ class Machine:
 
 
 def test_clusters_at_once() -> None:
-    kernel, cuda = compiled(KINDS["f16"][0], multicast=4), Machine()
+    kernel, cuda = compile_for_hopper(KINDS["f16"][0], multicast=4), Machine()
     assert LoadedKernel(kernel).blocks(cuda) == 31  # type: ignore[arg-type]
     assert cuda.queries == (4, kernel.plan.threads, kernel.plan.shared)
     alone: Any = Machine()
-    assert LoadedKernel(compiled(KINDS["f16"][0])).blocks(alone) == 132 and not alone.queries
+    assert (
+        LoadedKernel(compile_for_hopper(KINDS["f16"][0])).blocks(alone) == 132 and not alone.queries
+    )
 
 
 def test_the_attribute_of_a_kernel() -> None:
@@ -213,8 +215,8 @@ def test_the_attribute_of_a_kernel() -> None:
     kernel = module.kernel(None)
     with_attribute = kernel.evolve(attributes={**kernel.attributes, "multicast": 2})
     module = module.with_functions({kernel.name: with_attribute})
-    assert compiled(module).metadata.cluster == (2, 1, 1)
-    assert compiled(module, multicast=1).metadata.cluster == (1, 1, 1)
+    assert compile_for_hopper(module).metadata.cluster == (2, 1, 1)
+    assert compile_for_hopper(module, multicast=1).metadata.cluster == (1, 1, 1)
 
 
 def causal() -> Module:
@@ -235,10 +237,10 @@ def causal() -> Module:
 )  # fmt: skip
 def test_what_is_not_shared(module: Module, options: dict[str, Any], why: str) -> None:
     """It is compiled as if it had not been requested, and says so."""
-    kernel = compiled(module, **options)
+    kernel = compile_for_hopper(module, **options)
     (note,) = (note for note in kernel.notes if note.code == "TIR0655")
     assert note.message == f"no multicast: {why}"
-    plain = compiled(module, **{**options, "multicast": 1})
+    plain = compile_for_hopper(module, **{**options, "multicast": 1})
     assert kernel.ptx == plain.ptx
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.backend.warp_specialize.gradients import case, gradients
-from tests.backend.warp_specialize.test_gradients import fused, machine, near
+from tests.backend.warp_specialize.test_gradients import fused_gradients, machine, near
 from tileir.backend import compile as compile_kernel
 from tileir.backend.warp_specialize import redundant_barriers
 from tileir.backend.warp_specialize.redundant_barriers import eliminate_redundant_barriers
@@ -34,16 +34,16 @@ def product(number: int, pending: int = 0) -> list[str]:
     ]
 
 
-def looped(*body: str) -> Function:
+def role_loop(*body: str) -> Function:
     """A role that does this in every iteration."""
     lines = "".join(f"  {line}\n" for line in body)
     text = f"{HEAD}entry:\n  br loop\nloop:\n{lines}  cond_br %more, loop, done\ndone:\n  ret\n}}\n"
     return parse(text).functions["math"]
 
 
-def kept(*body: str) -> list[int]:
+def remaining_barriers(*body: str) -> list[int]:
     """The places, among those of barriers, of the ones that stay."""
-    before = looped(*body)
+    before = role_loop(*body)
     barriers = [op for op in before.ops if op.mnemonic == BARRIER]
     after = set(eliminate_redundant_barriers(before).ops)
     return [number for number, op in enumerate(barriers) if op in after]
@@ -54,49 +54,58 @@ ADDED = [WAITED, BARRIER, OTHER, FENCE, BARRIER, COPY]
 
 
 def test_one_buffer_needs_both() -> None:
-    assert kept(*WRITTEN, *product(0)) == [0, 1]
-    assert kept(*ADDED) == [0, 1]
+    assert remaining_barriers(*WRITTEN, *product(0)) == [0, 1]
+    assert remaining_barriers(*ADDED) == [0, 1]
 
 
 def test_barriers_of_another_buffer_serve() -> None:
-    assert kept(*WRITTEN, *product(0), *ADDED) == [1, 2, 3]
-    assert kept(*WRITTEN, *product(0), BARRIER, BARRIER) in ([0, 1], [1, 2], [1, 3])
+    assert remaining_barriers(*WRITTEN, *product(0), *ADDED) == [1, 2, 3]
+    assert remaining_barriers(*WRITTEN, *product(0), BARRIER, BARRIER) in ([0, 1], [1, 2], [1, 3])
 
 
 def test_a_dot_in_flight_needs_no_barrier() -> None:
     """Its wait comes after the other buffer's barriers, or leaves it under way."""
     begun, waited = product(0)
-    assert kept(*WRITTEN, begun, *ADDED, waited) == [0, 1, 2, 3]
+    assert remaining_barriers(*WRITTEN, begun, *ADDED, waited) == [0, 1, 2, 3]
     later = [begun, "%z = gpu.wgmma f32<64, 64> %k, 0, %k, 0, 0.0"]
     last = "%y = gpu.wgmma_wait f32<64, 64> %z"
-    assert kept(*WRITTEN, *later, product(0, 2)[1], *ADDED, last) == [0, 1, 2, 3]
-    assert kept(*WRITTEN, *later, product(0, 1)[1], *ADDED, last) == [1, 2, 3]
+    assert remaining_barriers(*WRITTEN, *later, product(0, 2)[1], *ADDED, last) == [0, 1, 2, 3]
+    assert remaining_barriers(*WRITTEN, *later, product(0, 1)[1], *ADDED, last) == [1, 2, 3]
 
 
 def test_many_dots_in_flight() -> None:
     many = [f"%m{i} = gpu.wgmma f32<64, 64> %k, 0, %k, 0, 0.0" for i in range(20)]
     begun, waited = product(0)
-    assert kept(*WRITTEN, begun, *many, waited, *ADDED) == [1, 2, 3]
-    assert kept(*WRITTEN, begun, *many, waited + " {pending = 7}", *ADDED) == [1, 2, 3]
-    assert kept(*WRITTEN, begun, *many[:3], waited + " {pending = 7}", *ADDED) == [0, 1, 2, 3]
+    assert remaining_barriers(*WRITTEN, begun, *many, waited, *ADDED) == [1, 2, 3]
+    assert remaining_barriers(*WRITTEN, begun, *many, waited + " {pending = 7}", *ADDED) == [
+        1,
+        2,
+        3,
+    ]
+    assert remaining_barriers(*WRITTEN, begun, *many[:3], waited + " {pending = 7}", *ADDED) == [
+        0,
+        1,
+        2,
+        3,
+    ]
     for count in (6, 7, 8, 20):
-        assert kept(*WRITTEN, begun, *many[:count], *ADDED, waited) == [0, 1, 2, 3]
+        assert remaining_barriers(*WRITTEN, begun, *many[:count], *ADDED, waited) == [0, 1, 2, 3]
 
 
 def test_barriers_of_fewer_are_redundant() -> None:
     near_ones = [line.replace(BARRIER, "gpu.barrier {warpgroup = true}") for line in ADDED]
-    assert kept(*WRITTEN, *product(0), *near_ones) == [0, 1, 2, 3]
+    assert remaining_barriers(*WRITTEN, *product(0), *near_ones) == [0, 1, 2, 3]
 
 
 def test_what_threads_read_counts() -> None:
     read = "%x = gpu.local_load f16<64, 64> %h, 0"
-    assert kept(BARRIER, WRITE, BARRIER, read) == [0, 1]
-    assert kept(BARRIER, WRITE, BARRIER, read, *ADDED) == [1, 2, 3]
+    assert remaining_barriers(BARRIER, WRITE, BARRIER, read) == [0, 1]
+    assert remaining_barriers(BARRIER, WRITE, BARRIER, read, *ADDED) == [1, 2, 3]
 
 
 def test_roles_without_buffers_stay() -> None:
     for body in ([BARRIER], [BARRIER, *product(0)]):
-        function = looped(*body)
+        function = role_loop(*body)
         assert eliminate_redundant_barriers(function) is function
 
 
@@ -117,10 +126,14 @@ def test_iterations_of_the_gradient(d: int, bm: int, count: int) -> None:
 
 @pytest.mark.slow
 def test_needed_ones_are_missed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The machine of threads finds it where one is left out that is needed."""
+    """The SIMT simulator detects the removal of a barrier that is needed."""
     monkeypatch.setattr(redundant_barriers._BarrierState, "hazard", lambda *_: False)
     inputs = case(140, 128, heads=1)
     with pytest.raises(Exception, match="race"):
-        fused(machine("sm_90a", 0), inputs, gradients(inputs), 64, 128)
+        fused_gradients(machine("sm_90a", 0), inputs, gradients(inputs), 64, 128)
     monkeypatch.undo()
-    near(fused(machine("sm_90a", 0), inputs, gradients(inputs), 64, 128), inputs, gradients(inputs))
+    near(
+        fused_gradients(machine("sm_90a", 0), inputs, gradients(inputs), 64, 128),
+        inputs,
+        gradients(inputs),
+    )

@@ -14,10 +14,10 @@ from tileir.backend.executors import SimtExecutor
 from tileir.testing.kernels_strided import strided_matmul
 
 VIEWS = {
-    "rows with gaps": lambda a: _strided(a, 64, 1),
-    "by multiples of 4": lambda a: _strided(a, 4, 1),
-    "by anything": lambda a: _strided(a, 5, 1),
-    "columns with gaps": lambda a: _strided(a, 3, 2),
+    "rows with gaps": lambda a: _strided_view(a, 64, 1),
+    "by multiples of 4": lambda a: _strided_view(a, 4, 1),
+    "by anything": lambda a: _strided_view(a, 5, 1),
+    "columns with gaps": lambda a: _strided_view(a, 3, 2),
     "by columns": lambda a: np.ascontiguousarray(a.T).T,
     "rows from the last on": lambda a: a[::-1].copy()[::-1],
     "columns from the last on": lambda a: a[:, ::-1].copy()[:, ::-1],
@@ -26,14 +26,14 @@ VIEWS = {
 }
 
 
-def _strided(a: Any, more: int, step: int) -> Any:
+def _strided_view(a: Any, more: int, step: int) -> Any:
     wide = np.zeros((a.shape[0], a.shape[1] * step + more), a.dtype)
     view = wide[:, : a.shape[1] * step : step]
     view[:] = a
     return view
 
 
-def launched(a: Any, b: Any, c: Any, seed: int) -> None:
+def check_launch(a: Any, b: Any, c: Any, seed: int) -> None:
     (m, k), n = a.shape, b.shape[1]
     strides = [s // 2 for view in (a, b, c) for s in view.strides]
     SimtExecutor().launch(
@@ -49,14 +49,16 @@ def launched(a: Any, b: Any, c: Any, seed: int) -> None:
 def test_operands(view: str, which: int) -> None:
     operands = [small_numbers((66, 48), np.float16, 1), small_numbers((48, 72), np.float16, 2)]
     operands[which] = VIEWS[view](operands[which])
-    launched(*operands, np.full((66, 72), np.nan, np.float16), which)
+    check_launch(*operands, np.full((66, 72), np.nan, np.float16), which)
 
 
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("view", [*VIEWS][:7])
 def test_results(view: str) -> None:
     out = VIEWS[view](np.full((66, 72), np.nan, np.float16))
-    launched(small_numbers((66, 48), np.float16, 1), small_numbers((48, 72), np.float16, 2), out, 3)
+    check_launch(
+        small_numbers((66, 48), np.float16, 1), small_numbers((48, 72), np.float16, 2), out, 3
+    )
 
 
 @pytest.mark.sampled(1)
@@ -64,4 +66,4 @@ def test_results(view: str) -> None:
 def test_matrices_of_nothing(size: tuple[int, int, int]) -> None:
     m, n, k = size
     a, b = np.ones((m, k), np.float16), np.ones((k, n), np.float16)
-    launched(a, b, np.full((m, n), np.nan, np.float16), 1)
+    check_launch(a, b, np.full((m, n), np.nan, np.float16), 1)

@@ -19,7 +19,7 @@ TILES = {"BM": 64, "BN": 32, "BK": 32}
 
 
 @triton.jit
-def described(
+def descriptor_matmul(
     a, b, c, m, n, k, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr,
 ):  # fmt: skip
     """Descriptors made by the kernel, a block for every tile; b is [n, k]."""
@@ -51,7 +51,7 @@ def persistent(
 
 
 @triton.jit
-def strided(
+def strided_matmul(
     a, b, c, m, n, k, am, ak, bk, bn, cm, cn,
     BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr,
 ):  # fmt: skip
@@ -77,7 +77,7 @@ EXTENTS = dict.fromkeys("mnk", "i32")
 OUTER, INNER = ("am", "bk", "cm"), ("ak", "bn", "cn")
 
 
-def launched(module: Module, grid: int, b: np.ndarray[Any, Any], *strides: int) -> None:
+def check_launch(module: Module, grid: int, b: np.ndarray[Any, Any], *strides: int) -> None:
     """Compare what it computes with numpy's matmul; b is passed as it is."""
     done = run_pipeline(module, target("sm_90a"), Options(), None)
     assert not [note for note in done.notes if note.code == "TIR0653"]
@@ -94,9 +94,9 @@ def small(*shape: int) -> np.ndarray[Any, Any]:
 
 
 @pytest.mark.sampled(1)
-@pytest.mark.parametrize(("kernel", "grid"), ((described, 4), (persistent, 2)))
+@pytest.mark.parametrize(("kernel", "grid"), ((descriptor_matmul, 4), (persistent, 2)))
 def test_descriptors(kernel: Any, grid: int) -> None:
-    launched(kernel.module(POINTERS | EXTENTS, TILES), grid, small(N, K))
+    check_launch(kernel.module(POINTERS | EXTENTS, TILES), grid, small(N, K))
 
 
 @pytest.mark.sampled(1)
@@ -105,8 +105,10 @@ def test_descriptors(kernel: Any, grid: int) -> None:
 def test_strides(specialised: bool, wide: str) -> None:
     kinds, ones = dict.fromkeys(OUTER, wide), dict.fromkeys(INNER, 1)
     if specialised:
-        module = strided.module(POINTERS | EXTENTS | kinds, TILES | ones)
-        launched(module, 4, small(K, N), K, N, N)
+        module = strided_matmul.module(POINTERS | EXTENTS | kinds, TILES | ones)
+        check_launch(module, 4, small(K, N), K, N, N)
     else:
-        module = strided.module(POINTERS | EXTENTS | kinds | dict.fromkeys(INNER, wide), TILES)
-        launched(module, 4, small(K, N), K, 1, N, 1, N, 1)
+        module = strided_matmul.module(
+            POINTERS | EXTENTS | kinds | dict.fromkeys(INNER, wide), TILES
+        )
+        check_launch(module, 4, small(K, N), K, 1, N, 1, N, 1)

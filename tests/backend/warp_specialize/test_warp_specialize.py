@@ -34,7 +34,7 @@ def test_matmuls(shape: tuple[int, int, int], pipeline: str, transposed: bool) -
     actual = np.full((m, n), np.nan, np.float16)
     grid = -(-m // 64) * -(-n // 64)
     second = np.ascontiguousarray(b.T) if transposed else b
-    _launched(module, "matmul", (grid, 1, 1), [a, second, actual, m, n, k])
+    _run_interpreter(module, "matmul", (grid, 1, 1), [a, second, actual, m, n, k])
     expected = a.astype(np.float64) @ b.astype(np.float64)
     np.testing.assert_allclose(actual, expected, rtol=1e-3, atol=1e-3)
 
@@ -52,7 +52,7 @@ def test_matmul_whose_indices_wrap(shape: tuple[int, int, int]) -> None:
     a, b = (random.standard_normal(s).astype(np.float16) for s in ((m, k), (k, n)))
     actual = np.full((m, n), np.nan, np.float16)
     grid = -(-m // 64) * -(-n // 64)
-    _launched(module, "wrapping_matmul", (grid, 1, 1), [a, b, actual, m, n, k])
+    _run_interpreter(module, "wrapping_matmul", (grid, 1, 1), [a, b, actual, m, n, k])
     expected = a.astype(np.float64) @ b.astype(np.float64)
     np.testing.assert_allclose(actual, expected, rtol=1e-3, atol=1e-3)
 
@@ -69,7 +69,7 @@ def test_convolution(shape: tuple[int, int, int, int]) -> None:
     x, taps = (random.standard_normal(s).astype(np.float16) for s in ((2, h, w, c), (3, 3, c, k)))
     actual = np.full((2, h, w, k), np.nan, np.float16)
     grid = (-(-h // 4) * -(-w // 16), -(-k // 64), 2)
-    _launched(module, "convolution", grid, [x, taps, actual, h, w, c, k])
+    _run_interpreter(module, "convolution", grid, [x, taps, actual, h, w, c, k])
     wide = np.pad(x.astype(np.float64), ((0, 0), (1, 1), (1, 1), (0, 0)))
     expected = sum(
         wide[:, r : r + h, s : s + w] @ taps[r, s].astype(np.float64)
@@ -95,7 +95,7 @@ def test_attention(t: int, pipeline: str, causal: bool) -> None:
     random = np.random.default_rng(t)
     q, k, v = (random.standard_normal((2, t, 32)).astype(np.float16) for _ in range(3))
     out = np.full_like(q, np.nan)
-    _launched(module, "attention", (-(-t // 64), 2, 1), [q, k, v, out, t, 0.25])
+    _run_interpreter(module, "attention", (-(-t // 64), 2, 1), [q, k, v, out, t, 0.25])
     np.testing.assert_allclose(out, _attention(q, k, v, 0.25, causal), atol=2e-3)
 
 
@@ -118,7 +118,9 @@ def test_what_passes_count(module: Module, name: str, counted: dict[str, int]) -
     assert counts == counted
 
 
-def _launched(module: Any, kernel: str, grid: tuple[int, int, int], arguments: list[Any]) -> None:
+def _run_interpreter(
+    module: Any, kernel: str, grid: tuple[int, int, int], arguments: list[Any]
+) -> None:
     """Run it on its grid, or on two blocks where they work for all instances."""
     extents = [] if len(module.functions[kernel].parameters) == len(arguments) else list(grid)
     interpret(module, kernel, (2,) if extents else grid, [*arguments, *extents])

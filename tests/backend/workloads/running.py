@@ -32,8 +32,8 @@ def agree(
     alone: bool = False,
 ) -> None:
     """Argument `place` is what `expected` says, up to `off` of its largest number: interpreted as
-    written and, if `roles`, as roles; on the machine of threads, in `seeds` orders; and on a GPU
-    of compute capability 9.0, where there is one. `alone`: a block works for one instance."""
+    written and, if `roles`, as roles; on the SIMT simulator, in `seeds` orders; and on a GPU of
+    compute capability 9.0, where there is one. `alone`: a block works for one instance."""
     (name,) = (n for n, f in module.functions.items() if f.kernel)
     bound = off * max(1.0, float(np.nanmax(np.abs(expected), initial=0)))
 

@@ -17,7 +17,7 @@ from tileir.testing.workloads.tables import Increments
 SMALL, WIDE, STRIDED = Filter(), Filter(2, 5, 1, (0, 2)), Filter(3, 3, 2)
 
 
-def expected(x: Any, w: Any, filter: Filter) -> Any:
+def reference(x: Any, w: Any, filter: Filter) -> Any:
     """[n, oh, ow, k] of x [n, h, width, c] and w [rows, columns, c, k]."""
     down, horizontal = filter.padding
     wide = np.pad(x.astype(float), ((0, 0), (down, down), (horizontal, horizontal), (0, 0)))
@@ -35,7 +35,7 @@ def case(filter: Filter, size: tuple[int, ...], dtype: Any = np.float16) -> tupl
     images, h, width, c, k = size
     x = normal(images, h, width, c, dtype=dtype)
     w = normal(filter.rows, filter.columns, c, k, dtype=dtype) / 4
-    return x, w, expected(x, w, filter), *filter.output(h, width)
+    return x, w, reference(x, w, filter), *filter.output(h, width)
 
 
 @pytest.mark.sampled(1)
@@ -104,7 +104,7 @@ def test_tabled(filter: Filter, element: Any, last: bool) -> None:
     agree(module, grid, arguments, 2, expected, off=2e-3, seeds=1, roles=element is F16)
 
 
-def moved(x: Any, rows: Any, columns: Any) -> Any:
+def shift_channels(x: Any, rows: Any, columns: Any) -> Any:
     """x [n, h, width, c] with every channel shifted."""
     h, width = x.shape[1:3]
     wide = np.pad(x, ((0, 0), (1, 1), (1, 1), (0, 0)))
@@ -127,7 +127,9 @@ def test_every_channel_shifted(c: int) -> None:
     x, w = normal(images, h, width, c), normal(c, k)
     rows, columns = distances(c)
     table = tables.shifts(rows, columns, h, width).pad_to(16)
-    expected = (moved(x, rows, columns).astype(float) @ w.astype(float)).transpose(0, 3, 1, 2)
+    expected = (shift_channels(x, rows, columns).astype(float) @ w.astype(float)).transpose(
+        0, 3, 1, 2
+    )
     turned = np.ascontiguousarray(x.transpose(0, 3, 1, 2))
     result = np.zeros((images, k, h, width), np.float16)
     arguments = [turned, w, result, table.increments, table.sides, h, width, c, k]
@@ -135,7 +137,7 @@ def test_every_channel_shifted(c: int) -> None:
     agree(shifts.shift_convolution(64, 32, 16), grid, arguments, 2, expected, off=2e-3)
     alone = np.zeros_like(turned)
     inputs = [turned, alone, rows, columns, h, width, c]
-    moves = moved(x, rows, columns).transpose(0, 3, 1, 2)
+    moves = shift_channels(x, rows, columns).transpose(0, 3, 1, 2)
     agree(shifts.shift(64), (1, c, images), inputs, 1, moves, off=0, roles=False, seeds=1)
 
 
@@ -145,7 +147,9 @@ def test_blocks_share_the_channels() -> None:
     x, w = normal(images, h, width, c), normal(c, k)
     rows, columns = distances(c)
     table = tables.shifts(rows, columns, h, width).pad_to(16)
-    expected = (moved(x, rows, columns).astype(float) @ w.astype(float)).transpose(0, 3, 1, 2)
+    expected = (shift_channels(x, rows, columns).astype(float) @ w.astype(float)).transpose(
+        0, 3, 1, 2
+    )
     turned = np.ascontiguousarray(x.transpose(0, 3, 1, 2))
     actual = np.full((images, k, h, width), np.nan, np.float16)
     arguments = [turned, w, actual, table.increments, table.sides, h, width, c, k]
@@ -161,7 +165,7 @@ def test_groups_of_channels_shifted() -> None:
     x, w = normal(images, h, width, c), normal(c, k)
     rows, columns = distances(3)
     spread = (np.repeat(d, 16) for d in (rows, columns))
-    expected = moved(x, *spread).astype(float) @ w.astype(float)
+    expected = shift_channels(x, *spread).astype(float) @ w.astype(float)
     result = np.zeros((images, h, width, k), np.float16)
     arguments = [x, w, result, rows, columns, h, width, c, k]
     agree(

@@ -50,7 +50,7 @@ def values_of(expression, points):
     return e.constant + sum((points[i] * n for i, n in e.terms), np.zeros(count, np.int64))
 
 
-def contracted(shape, position, kind, values, ranges, where=(), empty=None):
+def contract(shape, position, kind, values, ranges, where=(), empty=None):
     """`values(points)` joined by `kind` into an array of `shape`."""
     points = points_of(ranges)
     in_bounds = np.ones(len(next(iter(points.values()))) if points else 1, bool)
@@ -71,7 +71,7 @@ def contracted(shape, position, kind, values, ranges, where=(), empty=None):
 
 
 def term_of(arrays, reads):
-    """What reads give, multiplied, 0 where a guard fails: for `contracted`."""
+    """What reads give, multiplied, 0 where a guard fails: for `contract`."""
 
     def values(points):
         product = 1.0
@@ -107,7 +107,7 @@ def check(
     arrays = {t: random_array(rng, t) for t in tensors}
     stage = contraction(out, position, kind, times(*reads), ranges, where, empty)
     program = Program((stage,), (out,))
-    expected = contracted(out.shape, position, kind, term_of(arrays, reads), ranges, where, empty)
+    expected = contract(out.shape, position, kind, term_of(arrays, reads), ranges, where, empty)
     result = program.run(arrays, on=on)[out].astype(np.float64)
     np.testing.assert_allclose(result, expected, rtol=1e-3)
     if dots_expected is not None:
@@ -129,7 +129,7 @@ __all__ = [
     "Tensor",
     "at",
     "check",
-    "contracted",
+    "contract",
     "dots",
     "indices",
     "times",

@@ -29,7 +29,7 @@ from .oracle import AffineBound, Tensor, at, check, indices, points_of, times, v
 # Tiles ------------------------------------------------------------------------------------------
 
 
-def shown(stage):
+def axes_and_walks(stage):
     """Indices, points and kind of every axis, and the tiles that reductions go in."""
     tiles = tiling(stage)
     axes = [("".join(map(repr, x.indices)), x.tile, x.flat) for x in tiles.axes]
@@ -81,7 +81,7 @@ def test_columns_are_what_the_last_index_is_of(turned):
     term = times(*(operands[::-1] if turned else operands))
     box = {i: range(4096), j: range(24), t: range(512)}
     stage = contraction(Tensor("c", F32, (4096, 24)), (i, j), "sum", term, box)
-    assert shown(stage)[0] == [("i", 64, False), ("j", 32, False)]
+    assert axes_and_walks(stage)[0] == [("i", 64, False), ("j", 32, False)]
 
 
 @pytest.mark.parametrize(
@@ -92,7 +92,7 @@ def test_when_a_reduction_is_a_matmul(sizes, is_one):
     assert bool(tiling(product(F32, *sizes)).walks) == is_one
 
 
-def convolved(size, channels, outputs, padding=1, batch=2):
+def convolution(size, channels, outputs, padding=1, batch=2):
     """A convolution of images by 3 x 3 taps."""
     n, x, y, o, r, s, c = indices("nxyorsc")
     image = Tensor("image", F16, (batch, size, size, channels))
@@ -111,19 +111,19 @@ def convolved(size, channels, outputs, padding=1, batch=2):
     ("stage", "axes", "walk"),
     [
         # Boxes of pixels, which waste nothing; 32 channels after the other.
-        (convolved(8, 32, 64), [("n", 1), ("x", 8), ("y", 8), ("o", 64)], ("rsc", 32, False)),
-        (convolved(56, 128, 256, batch=4), [("n", 2), ("x", 8), ("y", 8), ("o", 256)],
+        (convolution(8, 32, 64), [("n", 1), ("x", 8), ("y", 8), ("o", 64)], ("rsc", 32, False)),
+        (convolution(56, 128, 256, batch=4), [("n", 2), ("x", 8), ("y", 8), ("o", 256)],
          ("rsc", 64, False)),
         # Boxes of 9 x 9 pixels would waste too much: along all as one number.
-        (convolved(9, 32, 64), [("nxy", 64), ("o", 64)], ("rsc", 32, False)),
-        (convolved(8, 32, 64, padding=0), [("nxy", 64), ("o", 64)], ("rsc", 32, False)),
+        (convolution(9, 32, 64), [("nxy", 64), ("o", 64)], ("rsc", 32, False)),
+        (convolution(8, 32, 64, padding=0), [("nxy", 64), ("o", 64)], ("rsc", 32, False)),
         # 16 divides 48 channels, nothing that is worth it 18, which go with the taps as one.
-        (convolved(8, 48, 64), [("n", 1), ("x", 8), ("y", 8), ("o", 64)], ("rsc", 16, False)),
-        (convolved(8, 18, 64), [("n", 1), ("x", 8), ("y", 8), ("o", 64)], ("rsc", 64, True)),
+        (convolution(8, 48, 64), [("n", 1), ("x", 8), ("y", 8), ("o", 64)], ("rsc", 16, False)),
+        (convolution(8, 18, 64), [("n", 1), ("x", 8), ("y", 8), ("o", 64)], ("rsc", 64, True)),
     ],
 )  # fmt: skip
 def test_tiles_of_convolutions(stage, axes, walk):
-    tiles, walks = shown(stage)
+    tiles, walks = axes_and_walks(stage)
     assert [(names, tile) for names, tile, _ in tiles] == axes
     assert [flat for _, _, flat in tiles] == [len(names) > 1 for names, _ in axes]
     assert walks == [walk]
@@ -137,10 +137,10 @@ def test_what_is_read_elsewhere_does_not_part_rows():
     other = Read(b, (affine(k), at(where, j)))
     box = {n: range(4), i: range(8), j: range(18), k: range(24)}
     stage = contraction(out, (n, i, j), "sum", times(at(a, n, i, k), other), box)
-    assert shown(stage)[0] == [("ni", 32, True), ("j", 32, False)]
+    assert axes_and_walks(stage)[0] == [("ni", 32, True), ("j", 32, False)]
     turned = contraction(out, (n, i, j), "sum", times(at(Tensor("t", F32, (8, 4, 24)), i, n, k),
                          other), box)  # fmt: skip
-    assert shown(turned)[0] == [("n", 4, False), ("i", 8, False), ("j", 32, False)]
+    assert axes_and_walks(turned)[0] == [("n", 4, False), ("i", 8, False), ("j", 32, False)]
 
 
 @for_each("group", [1, 2, 3, 8])
@@ -188,17 +188,29 @@ def test_tiles_of_elements():
     i, j = indices("ij")
     a, b = Tensor("a", F32, (500, 300)), Tensor("b", F32, (300, 500))
     out = Tensor("out", F32, (500, 300))
-    assert shown(elementwise(out, (i, j), at(a, i, j)))[0] == [("ij", 1024, True)]
-    assert shown(elementwise(out, (i, j), at(b, j, i)))[0] == [("i", 32, False), ("j", 32, False)]
+    assert axes_and_walks(elementwise(out, (i, j), at(a, i, j)))[0] == [("ij", 1024, True)]
+    assert axes_and_walks(elementwise(out, (i, j), at(b, j, i)))[0] == [
+        ("i", 32, False),
+        ("j", 32, False),
+    ]
     corner, one = Tensor("corner", F32, (5, 3)), Tensor("one", F32, ())
-    assert shown(elementwise(corner, (i, j), at(a, i, j)))[0] == [("i", 8, False), ("j", 4, False)]
-    assert shown(elementwise(one, (), Number(1.0)))[0] == [("", 1, True)]
+    assert axes_and_walks(elementwise(corner, (i, j), at(a, i, j)))[0] == [
+        ("i", 8, False),
+        ("j", 4, False),
+    ]
+    assert axes_and_walks(elementwise(one, (), Number(1.0)))[0] == [("", 1, True)]
     inner = Tensor("inner", F32, (499, 299))
     near = Apply("add", (at(a, i, j), at(a, i + 1, j + 1)))
-    assert shown(elementwise(inner, (i, j), near))[0] == [("i", 8, False), ("j", 128, False)]
+    assert axes_and_walks(elementwise(inner, (i, j), near))[0] == [
+        ("i", 8, False),
+        ("j", 128, False),
+    ]
     other = Apply("add", (at(a, i, j), at(b, i, j)))
     wide = Tensor("wide", F32, (300, 300))
-    assert shown(elementwise(wide, (i, j), other))[0] == [("i", 2, False), ("j", 512, False)]
+    assert axes_and_walks(elementwise(wide, (i, j), other))[0] == [
+        ("i", 2, False),
+        ("j", 512, False),
+    ]
 
 
 def rows(m, n, columns=False):
@@ -223,7 +235,7 @@ def rows(m, n, columns=False):
 )  # fmt: skip
 def test_tiles_of_reductions(stage, axes, walk):
     tiles = tiling(stage)
-    assert shown(stage) == (axes, [])
+    assert axes_and_walks(stage) == (axes, [])
     built_walk = walk_of(stage.term, tuple(axis.tile for axis in tiles.axes))
     assert ("".join(map(repr, built_walk.indices)), built_walk.tile, built_walk.flat) == walk
 

@@ -177,7 +177,7 @@ _small = st.integers(-2, 2)
 
 
 @st.composite
-def generated(draw):
+def random_contractions(draw):
     """A contraction of one or two tensors over up to four indices, all of it random."""
     count = draw(st.integers(1, 4))
     names = indices("ijkl"[:count])
@@ -205,7 +205,7 @@ def generated(draw):
 
 @pytest.mark.parametrize("examples", few_or_all(30, 150))
 def test_generated_contractions(examples):
-    settings(max_examples=examples)(given(generated())(check_generated))()
+    settings(max_examples=examples)(given(random_contractions())(check_generated))()
 
 
 def check_generated(case):

@@ -62,7 +62,7 @@ ROOTS = {
 """Of the reals: whole numbers become f32."""
 
 
-def computed(terms, inputs, on="interpreter"):
+def evaluate_terms(terms, inputs, on="interpreter"):
     """What terms over one index are of arrays, by name, all in one program."""
     i = Index("i")
     count = len(next(iter(inputs.values())))
@@ -97,7 +97,7 @@ def test_functions_of_two_numbers(x, y, more):
     else:
         base = lambda r: Apply("add", (Apply("abs", (r["x"],)), Number(1)))  # noqa: E731
         terms["pow"] = lambda r: Apply("pow", (base(r), r["y"]))
-    result = computed(terms, {"x": x, "y": y})
+    result = evaluate_terms(terms, {"x": x, "y": y})
     same(result, {n: f(x, y) for n, f in table.items()})
     whole = {n for n, f in result.items() if f.dtype == np.int32}
     assert whole == (set(table) - {n for n, f in result.items() if f.dtype == bool}
@@ -112,9 +112,9 @@ def test_functions_of_a_number_and_a_literal(x, y, first):
     names = {n: f for n, f in BOTH.items() if n not in ("and", "or")}
     x = x[x != 0] if first else x
     order = (lambda r: (Number(y), r["x"])) if first else (lambda r: (r["x"], Number(y)))
-    result = computed({n: lambda r, n=n: Apply(n, order(r)) for n in names}, {"x": x})
+    result = evaluate_terms({n: lambda r, n=n: Apply(n, order(r)) for n in names}, {"x": x})
     same(result, {n: f(y, x) if first else f(x, y) for n, f in names.items()})
-    quotients = computed({"q": lambda r: Apply("quotient", order(r))}, {"x": x})["q"]
+    quotients = evaluate_terms({"q": lambda r: Apply("quotient", order(r))}, {"x": x})["q"]
     exact = y / x if first else x / y
     real = x.dtype == np.float32 or isinstance(y, float)
     same({"q": quotients}, {"q": exact if real else np.trunc(exact)})
@@ -126,13 +126,13 @@ def test_lanes_beyond_the_end_are_divided_by_nothing(on):
     """Tensors of 10 elements in tiles of 16, the last of which hold zeros."""
     names = ("quotient", "remainder", "floordiv", "mod")
     table = {n: {**BOTH, **OF_WHOLE}[n] for n in names}
-    same(computed(of_two(table), {"x": WHOLE, "y": OTHER}, on),
+    same(evaluate_terms(of_two(table), {"x": WHOLE, "y": OTHER}, on),
          {n: f(WHOLE, OTHER) for n, f in table.items()})  # fmt: skip
 
 
 @pytest.mark.parametrize("x", [WHOLE, REAL])
 def test_functions_of_one_number(x):
-    result = computed({n: lambda r, n=n: Apply(n, (r["x"],)) for n in OF_ONE}, {"x": x})
+    result = evaluate_terms({n: lambda r, n=n: Apply(n, (r["x"],)) for n in OF_ONE}, {"x": x})
     same(result, {n: f(x) for n, f in OF_ONE.items()})
     assert all(f.dtype == x.dtype for n, f in result.items() if n != "not")
 
@@ -141,7 +141,7 @@ def test_functions_of_one_number(x):
 def test_functions_of_the_reals(dtype):
     x = np.array([1], np.int32) if dtype == np.int32 else np.array([0.25, 0.5, 0.75], np.float32)
     table = {n: f for n, f in ROOTS.items() if n not in ("acosh", "atanh")}
-    result = computed({n: lambda r, n=n: Apply(n, (r["x"],)) for n in table}, {"x": x})
+    result = evaluate_terms({n: lambda r, n=n: Apply(n, (r["x"],)) for n in table}, {"x": x})
     same(result, {n: f(x.astype(np.float64)) for n, f in table.items()})
     assert all(f.dtype == np.float32 for f in result.values())
 
@@ -167,7 +167,7 @@ def test_what_is_defined_elsewhere():
         "three": [3] * 3, "whole": [3] * 3, "real": [3.5] * 3,
         "said": [True] * 3, "place": [4] * 3,
     }  # fmt: skip
-    result = computed(terms, {"x": x})
+    result = evaluate_terms(terms, {"x": x})
     same(result, expected)
     assert [result[n].dtype for n in ("chosen", "counted")] == [np.float32, np.int32]
 

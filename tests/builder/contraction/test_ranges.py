@@ -7,12 +7,14 @@ from collections.abc import Iterator
 from fractions import Fraction
 from itertools import combinations, product
 from math import ceil, floor
+from typing import Any
 
 import pytest
 
 from tests.sizes import for_each
 from tileir.builder import BuildError
 from tileir.builder.contraction import AffineBound, AffineIndex, Index
+from tileir.builder.contraction.affine import affine
 from tileir.builder.contraction.ranges import ranges_of
 
 Row = tuple[list[int], int]
@@ -68,6 +70,13 @@ def form(choose: random.Random, indices: list[Index], terms: int) -> AffineIndex
     return result
 
 
+def between(choose: random.Random, of: AffineIndex, at: int) -> AffineBound:
+    """A bound that holds where `of` is `at`, on one side or both."""
+    bound = around(choose, of, at)
+    low, high = choose.choice(((True, False), (False, True), (True, True)))
+    return AffineBound(of, bound.low if low else None, bound.high if high else None)
+
+
 def around(choose: random.Random, of: AffineIndex, at: int) -> AffineBound:
     """A bound that holds where `of` is `at`, on both sides."""
     return AffineBound(of, at - choose.randint(0, 5), at + choose.randint(1, 6))
@@ -105,14 +114,38 @@ def test_elimination_leaves_the_shadow_of_the_polyhedron(count: int, seed: int) 
 
 
 @for_each("seed", range(60))
+def test_limits_of_some_indices_and_of_forms_are_put_together(seed: int) -> None:
+    """Where the conditions describe a polytope every index has a range, which contains its points,
+    whether an index has no limit of its own, or one on a side, or both."""
+    choose = random.Random(seed)
+    indices = [Index(n) for n in "ij"]
+    point = {i: choose.randint(-4, 4) for i in indices}
+    forms = [form(choose, indices, 2) for _ in range(3)]
+    bounds = [between(choose, f, value(f, point)) for f in forms]
+    bounds += [between(choose, i + 0, point[i]) for i in indices if choose.random() < 0.7]
+    choose.shuffle(bounds)
+    rows = rows_of(bounds, indices)
+    corners = list(vertices(rows, 2))
+    directions = [(x, y) for x, y in product(range(-9, 10), repeat=2) if x or y]
+    if any(all(f[0] * x + f[1] * y >= 0 for f, _ in rows) for x, y in directions):
+        return  # it may be unbounded
+    ranges = ranges_of(indices, bounds)
+    box = [range(ceil(min(c)), floor(max(c)) + 1) for c in zip(*corners, strict=True)]
+    for p in product(*box):
+        if all(f[0] * p[0] + f[1] * p[1] + c >= 0 for f, c in rows):
+            assert all(x in ranges[i] for i, x in zip(indices, p, strict=True))
+
+
+@for_each("seed", range(100))
 def test_every_point_where_the_conditions_hold_is_in_range(seed: int) -> None:
     choose = random.Random(seed)
     indices = [Index(n) for n in "ijk"]
+    terms = choose.choice(((0, 3), (1, 1), (1, 2)))
     bounds = [
-        around(choose, form(choose, indices, choose.randint(0, 3)), choose.randint(-9, 9))
-        for _ in range(choose.randint(2, 5))
+        between(choose, form(choose, indices, choose.randint(*terms)), choose.randint(-5, 5))
+        for _ in range(choose.randint(2, 8))
     ]
-    rows, reach = rows_of(bounds, indices), range(-8, 9)
+    rows, reach = rows_of(bounds, indices), range(-5, 6)
     points = [
         p for p in product(reach, repeat=3)
         if all(sum(n * x for n, x in zip(f, p, strict=True)) + c >= 0 for f, c in rows)
@@ -125,6 +158,8 @@ def test_every_point_where_the_conditions_hold_is_in_range(seed: int) -> None:
     for point in points:
         assert all(x in ranges[i] for i, x in zip(indices, point, strict=True))
     assert all(ranges.values()) or not any(ranges.values())
+    if any(not any(f) and c < 0 for f, c in rows):
+        assert not any(ranges.values())
 
 
 def test_an_index_that_grows_with_another_is_not_bounded() -> None:
@@ -134,6 +169,25 @@ def test_an_index_that_grows_with_another_is_not_bounded() -> None:
             [i, j, k],
             [AffineBound(i - j, 0, 4), AffineBound(j - k, 0, 4), AffineBound(i + j, 0, None)],
         )
+
+
+@for_each("seed", range(60))
+def test_operators_of_indices_and_forms(seed: int) -> None:
+    choose = random.Random(seed)
+    indices = [Index(n) for n in "ijk"]
+    point = {i: choose.randint(-9, 9) for i in indices}
+    items: list[Any] = [*indices, choose.randint(-3, 3), form(choose, indices, 2)]
+    at = {id(x): value(affine(x), point) for x in items}
+    for x, y in product(items, repeat=2):
+        if isinstance(x, int) and isinstance(y, int):
+            continue
+        assert value(x + y, point) == at[id(x)] + at[id(y)]
+        assert value(x - y, point) == at[id(x)] - at[id(y)]
+        if isinstance(x, int) or isinstance(y, int):
+            assert value(x * y, point) == at[id(x)] * at[id(y)]
+        assert (affine(x) == affine(y)) == (x is y)
+    for x in (*indices, items[-1]):
+        assert value(-x, point) == -at[id(x)] and affine(x) != "i"
 
 
 @for_each("seed", range(100))
@@ -184,6 +238,8 @@ def test_conditions_against_every_point_of_a_box(seed: int) -> None:
     below = one.low is not None and max(values) < one.low
     assert one.fails(ranges) == (below or (one.high is not None and min(values) >= one.high))
     assert at(one.beyond(ranges)) == at(one) == at(one.normal())
+    signs = [n > 0 for _, n in one.normal().of.terms]
+    assert signs.count(True) >= signs.count(False)
     both = [x and y for x, y in zip(at(one), at(other), strict=True)]
     assert at(one.conjunction(other)) == both
     assert not one.implies(other) or at(one) == both

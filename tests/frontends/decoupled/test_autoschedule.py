@@ -163,12 +163,14 @@ def test_what_is_chosen_is_within_a_twentieth_of_the_best_of_a_search(
 
     bare = program.without_schedule().with_schedule(f"{target}.compile();")
     legal, illegal = space(bare, template)
-    estimates = [estimated(one, target, arguments, types) for one in legal.values()]
+    estimates = [estimated_seconds(one, target, arguments, types) for one in legal.values()]
     assert not illegal and len(estimates) >= 18
     assert chosen.seconds <= min(estimates) * 1.05
 
 
-def estimated(program: Any, target: str, arguments: list[Tensor], types: dict[str, str]) -> float:
+def estimated_seconds(
+    program: Any, target: str, arguments: list[Tensor], types: dict[str, str]
+) -> float:
     plan = program.function(target).plan(*arguments, types=types)
     return estimate(group(program.definitions, target), plan.sizes, plan.tensors, {}).seconds
 
@@ -177,6 +179,6 @@ def test_a_tensor_beyond_its_dimension_is_all_of_it() -> None:
     def seconds(size: int) -> float:
         program = parse(d.SOFTMAX).without_schedule().with_schedule("softmax_out.compile();")
         one = program.with_schedule(expand(f"{FUSED} softmax_out = x:8/0 y:/{size} w4"))
-        return estimated(one, "softmax_out", [f32(300, 77)], {})
+        return estimated_seconds(one, "softmax_out", [f32(300, 77)], {})
 
     assert seconds(1024) == seconds(128) == seconds(0)

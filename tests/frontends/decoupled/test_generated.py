@@ -48,7 +48,7 @@ FRAGMENTS = [
 ]  # fmt: skip
 
 
-def mutated(rng: random.Random) -> str:
+def mutate_tokens(rng: random.Random) -> str:
     """A definition with some of its tokens changed."""
     source = rng.choice(SOURCES)
     tokens = _tokens(source)
@@ -77,7 +77,7 @@ def test_malformed_sources_end_in_errors_with_a_place(seed: int) -> None:
     rng = random.Random(seed)
     refused = 0
     for _ in range(PART):
-        source = mutated(rng)
+        source = mutate_tokens(rng)
         try:
             program = parse(source, "bad.dt")
             for name in program.compiled_funcs:

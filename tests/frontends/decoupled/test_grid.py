@@ -20,13 +20,13 @@ from tileir.frontends.decoupled.tensors import row_major
 from . import definitions as d
 
 
-def looped(schedule: Schedule, counts: dict[str, int]) -> Iterator[dict[str, int]]:
+def blocks_in_order(schedule: Schedule, counts: dict[str, int]) -> Iterator[dict[str, int]]:
     """The blocks of dimensions as loops come to them, those that split a dimension ending where
     it does."""
 
     def visit(order: tuple[MapLevel, ...], at: dict[str, int]) -> Iterator[dict[str, int]]:
         if not order:
-            indices = joined(schedule.order, at)
+            indices = join_dimensions(schedule.order, at)
             if all(indices[n] < counts[n] for n in counts):
                 yield indices
             return
@@ -39,7 +39,7 @@ def looped(schedule: Schedule, counts: dict[str, int]) -> Iterator[dict[str, int
     yield from visit(schedule.order, {})
 
 
-def joined(order: tuple[MapLevel, ...], at: dict[str, int]) -> dict[str, int]:
+def join_dimensions(order: tuple[MapLevel, ...], at: dict[str, int]) -> dict[str, int]:
     """Dimensions put together, the innermost splits first."""
     indices = dict(at)
     for split in reversed(order):
@@ -71,7 +71,7 @@ def test_instances_are_counted_as_loops_come_to_them(seed: int) -> None:
     """Groups that a split factor does not divide included: the last one is smaller."""
     schedule, counts = random_grid(random.Random(seed))
     grid = levels(schedule, counts)
-    expected = list(looped(schedule, counts))
+    expected = list(blocks_in_order(schedule, counts))
     assert instances(grid) == len(expected)
 
     indices = places(grid, np.arange(instances(grid)))

@@ -77,11 +77,11 @@ def test_functions(name: str) -> None:
 def test_operations(expression: str) -> None:
     names = [n for n in "AB" if f"{n}[" in expression]
     arrays = [positive(3, 5), positive(3, 5) + 1][: 1 + ("B" in names)]
-    result, expected = whole(expression, *arrays) if names else sized(expression)
+    result, expected = whole(expression, *arrays) if names else evaluate_with_sizes(expression)
     np.testing.assert_allclose(result, expected, rtol=1e-5)
 
 
-def sized(expression: str) -> Any:
+def evaluate_with_sizes(expression: str) -> Any:
     source = f"Func f; Var x, y; SIn s; f[x, y] = {expression}; f.tensorize(y:0); f.compile();"
     function = parse(source).function()
     arguments = [3 for _ in function.scalars]

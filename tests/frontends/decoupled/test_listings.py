@@ -14,10 +14,10 @@ from . import definitions as d
 
 def launches(source: str, schedule: str = "", **sizes: int) -> list[int]:
     """Program instances of each kernel."""
-    return [launch.instances for launch in planned(source, schedule, **sizes).launches]
+    return [launch.instances for launch in plan_of(source, schedule, **sizes).launches]
 
 
-def planned(source: str, schedule: str, **sizes: int) -> Any:
+def plan_of(source: str, schedule: str, **sizes: int) -> Any:
     function = parse(source).with_schedule(schedule).function()
     shapes = {
         "A": [n for n in ("x", "y", "k") if n in sizes],
@@ -36,12 +36,12 @@ def test_grids_are_those_of_the_wrapper_functions() -> None:
 
 
 def test_only_what_is_not_whole_passes_through_memory() -> None:
-    assert not planned(d.SWISH, "tmp.fuse_at(swish_out, y);", x=3, y=8).scratch
-    stored = planned(d.SWISH, "tmp.fuse_at(swish_out, x);", x=3, y=8)  # Listing 3.14
+    assert not plan_of(d.SWISH, "tmp.fuse_at(swish_out, y);", x=3, y=8).scratch
+    stored = plan_of(d.SWISH, "tmp.fuse_at(swish_out, x);", x=3, y=8)  # Listing 3.14
     assert [stored.tensors[n].shape for n in stored.scratch] == [(3, 8)]
     whole = "swish_out.tensorize(y:0); tmp.fuse_at(swish_out, x);"  # Listing 3.15
-    assert not planned(d.SWISH, whole, x=3, y=8).scratch
-    split = planned(d.ROW_TOTALS, "sum_out.block(k:32);", x=3, k=64)  # Listing 3.20
+    assert not plan_of(d.SWISH, whole, x=3, y=8).scratch
+    split = plan_of(d.ROW_TOTALS, "sum_out.block(k:32);", x=3, k=64)  # Listing 3.20
     assert [split.tensors[n].shape for n in split.scratch] == [(2, 3)]
 
 

@@ -38,11 +38,11 @@ FUSED = "s @ p.l; top @ attention.m; p @ attention.l; total @ attention.m; "
 TILES = "attention = h:1 m:128/0 n:/0 k:/0 l:/128 online(l) w8 s2 "
 
 
-def masked(condition: str) -> Any:
+def masked_attention(condition: str) -> Any:
     return parse(SOURCE.replace("SCORE", f"where({condition}, {SCORE}, -inf)"))
 
 
-CAUSAL = masked("l <= reshape(m, m, 1)")
+CAUSAL = masked_attention("l <= reshape(m, m, 1)")
 
 
 def tensors(heads: int, positions: int) -> list[Tensor]:
@@ -66,7 +66,7 @@ def tensors(heads: int, positions: int) -> list[Tensor]:
     ],
 )
 def test_passes_end_where_a_mask_hides_the_rest(condition: str, strict: bool | None) -> None:
-    definitions = masked(condition).with_schedule(expand(FUSED + TILES)).definitions
+    definitions = masked_attention(condition).with_schedule(expand(FUSED + TILES)).definitions
     sizes = {"h": 2, "m": 512, "n": 128, "k": 128, "l": 512}
     expected = None if strict is None else Limit("l", "m", strict)
     assert limit_of(group(definitions, "attention"), sizes) == expected

@@ -23,7 +23,7 @@ VALUES = (*(f"{op}({s}, k)" for op in ("rsum", "rmax", "rmin") for s in SUMMANDS
 SHAPES = {"A": "xk", "B": "ky", "C": "y"}
 
 
-def drawn(value: str, choose: random.Random) -> tuple[str, dict[str, int]]:
+def random_definition(value: str, choose: random.Random) -> tuple[str, dict[str, int]]:
     """A definition of `value` and sizes: blocks and tiles of any length, which need not divide each
     other. A may be a fused Func."""
     sizes = {n: choose.choice((1, 3, 4, 6, 8, 12, 13)) for n in "xy"}
@@ -53,7 +53,7 @@ f.compile();
 @pytest.mark.parametrize("count", few_or_all(2, 40))
 def test_positions_outside_take_no_part(count: int) -> None:
     for number, value in enumerate(VALUES * count):
-        source, sizes = drawn(value, random.Random(number))
+        source, sizes = random_definition(value, random.Random(number))
         rng = np.random.default_rng(number)
         function = parse(source).function()
         arrays = {

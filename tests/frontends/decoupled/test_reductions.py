@@ -19,7 +19,7 @@ def normal(*shape: int) -> Any:
     return np.random.default_rng(sum(shape)).standard_normal(shape).astype(np.float32)
 
 
-def reduced(op: str, schedule: str, post: str = "") -> Any:
+def reduction_function(op: str, schedule: str, post: str = "") -> Any:
     source = f"Func out; In A; Var x; RVar k; out[x] = {op}(A[x, k] * 2, k){post}; out.compile();"
     return parse(source).with_schedule(schedule).function()
 
@@ -30,7 +30,7 @@ def reduced(op: str, schedule: str, post: str = "") -> Any:
 @pytest.mark.parametrize("extra", ["", "out.atomic(k);"])
 def test_blocks_of_a_reduction_are_joined(op: str, extra: str, on: str) -> None:
     schedule = f"out.block(x:4, k:32); out.tensorize(x:0, k:16); {extra}"
-    function, A = reduced(op, schedule), normal(6, 100)
+    function, A = reduction_function(op, schedule), normal(6, 100)
     result = function(A, on=on)
     np.testing.assert_allclose(result, function.reference(A), rtol=1e-5, atol=1e-5)
     assert [launch.instances for launch in function.plan(A).launches] == (
@@ -63,7 +63,7 @@ def test_matmuls_are_cut_along_their_inner_dimension() -> None:
 
 
 def test_a_block_as_large_as_the_dimension_is_one_kernel() -> None:
-    function = reduced("rsum", "out.block(k:128);")
+    function = reduction_function("rsum", "out.block(k:128);")
     assert len(function.plan(normal(3, 100)).launches) == 1
 
 
@@ -137,6 +137,17 @@ def test_causal_attention_ends_where_nothing_more_is_seen(on: str) -> None:
         result, expected = function(*inputs, on=on), function.reference(*inputs)
         np.testing.assert_allclose(result, expected, rtol=1e-4, atol=1e-5)
         assert has_exit(function, *inputs)
+
+
+@pytest.mark.parametrize("block", [1, 4, 13, 16])
+@pytest.mark.parametrize("positions", [1, 13, 16])
+def test_causal_attention_of_any_number_of_blocks(block: int, positions: int) -> None:
+    """One block of rows included, whose last position is known."""
+    inputs = normal(2, positions, 8), normal(2, 8, positions), normal(2, positions, 8), 0.25
+    schedule = d.FLASH_SCHEDULE.replace("m:16", f"m:{block}").replace("l:32", "l:4")
+    function = parse(CAUSAL).with_schedule(schedule).function()
+    result = function(*inputs, on="interpreter")
+    np.testing.assert_allclose(result, function.reference(*inputs), rtol=1e-4, atol=1e-5)
 
 
 LAZY = """

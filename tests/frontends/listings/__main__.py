@@ -33,13 +33,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         command, *files = options.add
         if command != "add" or not files:
             parser.error(f"add FILE.json, not {' '.join(options.add)}")
-        result, failed = _joined([table.read(Path(f)) for f in files]), 0
+        result, failed = _join([table.read(Path(f)) for f in files]), 0
     else:
         result, failed = _run(options.on.split(","), options.only, options.jobs)
     if options.out:
         table.write(result, options.out)
         return int(failed > 0)
-    results = _joined([table.read(), result])
+    results = _join([table.read(), result])
     table.write(results)
     table.PAGE.write_text(table.page(results))
     return int(failed > 0)
@@ -53,16 +53,18 @@ def _run(executors: Sequence[str], only: str, jobs: int) -> tuple[table.Results,
     failed = 0
     # A GPU whose context is lost is lost for its process alone.
     with ProcessPoolExecutor(jobs, mp_context=multiprocessing.get_context("spawn")) as pool:
-        for (number, on), (text, seconds) in zip(tasks, pool.map(table.timed, tasks), strict=True):
+        for (number, on), (text, seconds) in zip(
+            tasks, pool.map(table.time_cell, tasks), strict=True
+        ):
             listing = table.LISTINGS[number]
-            failed += text != table.expected(listing, on)
+            failed += text != table.expected_text(listing, on)
             by_listing.setdefault(listing.key, {})[on] = text
             sys.stdout.write(f"{seconds:6.1f} s  {listing.key} on {on}: {text}\n")
             sys.stdout.flush()
     return by_listing, failed
 
 
-def _joined(parts: Sequence[table.Results]) -> table.Results:
+def _join(parts: Sequence[table.Results]) -> table.Results:
     results: table.Results = {}
     for part in parts:
         for key, row in part.items():

@@ -71,11 +71,11 @@ class Listing:
             try:
                 self.check(on, **size)
             except (AssertionError, TileirError) as error:
-                yield self._located(error, on)
+                yield self._checked_code(error, on)
             else:
                 raise AssertionError(f"{self.key} at {dict(size)} is not refused by {on}")
 
-    def _located(self, error: Exception, on: str) -> str:
+    def _checked_code(self, error: Exception, on: str) -> str:
         """The error in short, which is where it has to be and what it has to be."""
         assert self.refused is not None
         place = _PLACE.match(str(error))

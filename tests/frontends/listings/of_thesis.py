@@ -11,7 +11,7 @@ from ..triton import thesis_kernels as k
 from .model import Listing, Refusal, Size, close, sizes, unset
 
 
-def strided(*shape: int) -> Any:
+def strided_array(*shape: int) -> Any:
     """Random numbers; the last dimension is the slow one, so that strides are not all alike."""
     return np.random.default_rng(sum(shape)).standard_normal(shape[::-1]).astype(np.float32).T
 
@@ -21,13 +21,13 @@ def steps(array: Any) -> tuple[int, ...]:
 
 
 def add(on: str, n: int) -> None:
-    x, y, out = strided(n), strided(n + 1)[:n], unset(n)
+    x, y, out = strided_array(n), strided_array(n + 1)[:n], unset(n)
     k.add[(-(-n // 32),)](x, y, out, n, BLOCK_SIZE=32, on=on)
     assert (out == x + y).all()
 
 
 def scaled_total(on: str, x: int, y: int) -> None:
-    a, b, out = strided(x, y), strided(x, y)[:, ::-1].copy(), unset(x, y)
+    a, b, out = strided_array(x, y), strided_array(x, y)[:, ::-1].copy(), unset(x, y)
     grid = (x * (y // 256),)
     k.axpy_like[grid](a, *steps(a), b, *steps(b), 2.5, out, *steps(out), y, x, on=on)
     close(out, np.float32(2.5) * (a + b))
@@ -37,7 +37,7 @@ def relu(name: str, x_block: int = 0, y_block: int = 0, power: bool = False) -> 
     """Blocks of 0 are all; `power` for a kernel that takes a power of two from y up."""
 
     def check(on: str, x: int, y: int) -> None:
-        a, out = strided(x, y), unset(x, y)
+        a, out = strided_array(x, y), unset(x, y)
         grid = (x // (x_block or x)) * (y // (y_block or y))
         more = {"num_warps": 8} if name == "relu_warps" else {}
         last = (1 << (y - 1).bit_length(),) if power else ()
@@ -49,7 +49,7 @@ def relu(name: str, x_block: int = 0, y_block: int = 0, power: bool = False) -> 
 
 def swish(name: str) -> Any:
     def check(on: str, x: int, y: int) -> None:
-        a, out, stored = strided(x, y), unset(x, y), unset(x, y)
+        a, out, stored = strided_array(x, y), unset(x, y), unset(x, y)
         middle = (stored, *steps(stored)) if name == "swish_stored" else ()
         last = (1 << (y - 1).bit_length(),) if name == "swish_rows" else ()
         kernel = getattr(k, name)
@@ -61,7 +61,7 @@ def swish(name: str) -> Any:
 
 def total(name: str) -> Any:
     def check(on: str, x: int, k_: int) -> None:
-        a, out = strided(x, k_), unset(x)
+        a, out = strided_array(x, k_), unset(x)
         getattr(k, name)[(1,)](a, *steps(a), out, 1, x, k_, on=on)
         close(out, a.sum(1))
 
@@ -69,7 +69,7 @@ def total(name: str) -> Any:
 
 
 def split_total(on: str, x: int, k_: int) -> None:
-    a, out, parts = strided(x, k_), unset(x), unset(x, k_ // 32)
+    a, out, parts = strided_array(x, k_), unset(x), unset(x, k_ // 32)
     k.split_k[(k_ // 32,)](a, *steps(a), parts, *steps(parts), x, k_, on=on)
     k.sum_of_split[(1,)](a, *steps(a), parts, *steps(parts), out, 1, x, k_, on=on)
     close(out, a.sum(1))

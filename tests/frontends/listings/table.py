@@ -76,7 +76,7 @@ def cell(listing: Listing, on: str) -> str:
     return f"{count}; {error}" if error else str(count)
 
 
-def timed(task: tuple[int, str]) -> tuple[str, float]:
+def time_cell(task: tuple[int, str]) -> tuple[str, float]:
     """What the cell of a listing, by number, on an executor says, and how many seconds it took."""
     number, on = task
     start = time.monotonic()
@@ -88,7 +88,7 @@ def timed(task: tuple[int, str]) -> tuple[str, float]:
     return text, time.monotonic() - start
 
 
-def expected(listing: Listing, on: str) -> str:
+def expected_text(listing: Listing, on: str) -> str:
     """What a cell has to say."""
     count = str(len(listing.sizes))
     if listing.refused is None or on in UNGUARDED:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 
 from .model import EXECUTORS, Listing
-from .table import LISTINGS, PAGE, cell, expected, page, read
+from .table import LISTINGS, PAGE, cell, expected_text, page, read
 
 HERE = [on for on in EXECUTORS if on != "gpu"]
 
@@ -15,7 +15,7 @@ HERE = [on for on in EXECUTORS if on != "gpu"]
 @pytest.mark.parametrize("on", HERE)
 @pytest.mark.parametrize("listing", LISTINGS, ids=lambda listing: listing.key)
 def test_listing(listing: Listing, on: str) -> None:
-    assert cell(listing, on) == expected(listing, on)
+    assert cell(listing, on) == expected_text(listing, on)
 
 
 def test_every_listing_has_a_name_of_its_own() -> None:
@@ -30,4 +30,4 @@ def test_the_page_is_that_of_the_results() -> None:
         row = results[listing.key]
         assert set(row) >= set(HERE)
         for on, text in row.items():
-            assert text == expected(listing, on), f"{listing.key} on {on}"
+            assert text == expected_text(listing, on), f"{listing.key} on {on}"

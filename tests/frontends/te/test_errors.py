@@ -12,7 +12,7 @@ from ..budget import SOURCES
 from .test_language import product
 
 
-def scheduled(change):
+def build_with(change):
     """A build whose schedule `change` makes, of a matmul and its sum with 1."""
     a, b, c = product(16, 16, 16)
     d = te.compute((16, 16), lambda i, j: c[i, j] + 1, "D")
@@ -49,22 +49,22 @@ MISTAKES = [
     ("TIR1503", lambda: te.compute((8,), lambda i: te.sum(X[i, K], axis=K, where=X[i, K] > 0))),
     ("TIR1501", lambda: te.compute((8,), lambda i: sum(X[i, i] for _ in range(3000)))),
     ("TIR1504", lambda: te.create_schedule(X)),
-    ("TIR1504", lambda: scheduled(lambda s, c, d: s[d].pragma(d.op.axis[0], "stages", 10**12))),
-    ("TIR1504", lambda: scheduled(lambda s, c, d: s[d].pragma(d.op.axis[0], "num_warps", 64))),
+    ("TIR1504", lambda: build_with(lambda s, c, d: s[d].pragma(d.op.axis[0], "stages", 10**12))),
+    ("TIR1504", lambda: build_with(lambda s, c, d: s[d].pragma(d.op.axis[0], "num_warps", 64))),
     ("TIR1505", lambda: te.build(product(16, 16, 16)[2], [])),
     ("TIR1504", lambda: te.thread_axis("threadIdx.x")),
-    ("TIR1504", lambda: scheduled(lambda s, c, d: s[d].split(c.op.axis[0], 4))),
-    ("TIR1504", lambda: scheduled(lambda s, c, d: s[d].split(d.op.axis[0]))),
-    ("TIR1504", lambda: scheduled(lambda s, c, d: s[d].split(d.op.axis[0], 0))),
-    ("TIR1504", lambda: scheduled(lambda s, c, d: s[d].reorder(d.op.axis[0], d.op.axis[0]))),
-    ("TIR1504", lambda: scheduled(lambda s, c, d: s[d].parallel(s[d].split(d.op.axis[0], 4)[1]))),
-    ("TIR1504", lambda: scheduled(lambda s, c, d: s[d].bind(d.op.axis[0], "blockIdx.x"))),
-    ("TIR1504", lambda: scheduled(lambda s, c, d: s[d].fuse(d.op.axis[1], d.op.axis[0]))),
-    ("TIR1504", lambda: scheduled(lambda s, c, d: s[d].compute_inline())),
-    ("TIR1504", lambda: scheduled(lambda s, c, d: s[c].compute_at(d, d.op.axis[0]))),
-    ("TIR1504", lambda: scheduled(lambda s, c, d: s[c].compute_at(s[d], c.op.axis[0]))),
-    ("TIR1504", lambda: scheduled(lambda s, c, d: s[d].pragma(d.op.axis[0], "warps", 4))),
-    ("TIR1504", lambda: scheduled(lambda s, c, d: s[X])),
+    ("TIR1504", lambda: build_with(lambda s, c, d: s[d].split(c.op.axis[0], 4))),
+    ("TIR1504", lambda: build_with(lambda s, c, d: s[d].split(d.op.axis[0]))),
+    ("TIR1504", lambda: build_with(lambda s, c, d: s[d].split(d.op.axis[0], 0))),
+    ("TIR1504", lambda: build_with(lambda s, c, d: s[d].reorder(d.op.axis[0], d.op.axis[0]))),
+    ("TIR1504", lambda: build_with(lambda s, c, d: s[d].parallel(s[d].split(d.op.axis[0], 4)[1]))),
+    ("TIR1504", lambda: build_with(lambda s, c, d: s[d].bind(d.op.axis[0], "blockIdx.x"))),
+    ("TIR1504", lambda: build_with(lambda s, c, d: s[d].fuse(d.op.axis[1], d.op.axis[0]))),
+    ("TIR1504", lambda: build_with(lambda s, c, d: s[d].compute_inline())),
+    ("TIR1504", lambda: build_with(lambda s, c, d: s[c].compute_at(d, d.op.axis[0]))),
+    ("TIR1504", lambda: build_with(lambda s, c, d: s[c].compute_at(s[d], c.op.axis[0]))),
+    ("TIR1504", lambda: build_with(lambda s, c, d: s[d].pragma(d.op.axis[0], "warps", 4))),
+    ("TIR1504", lambda: build_with(lambda s, c, d: s[X])),
     ("TIR1505", lambda: te.build(te.create_schedule(te.compute((8,), lambda i: X[i, i])), [])),
     ("TIR1505", lambda: te.build(te.create_schedule(te.compute((8,), lambda i: 1)), [X, X])),
     ("TIR1505", lambda: te.build(te.create_schedule(te.compute((8,), lambda i: 1)), X)),
@@ -78,7 +78,7 @@ def test_mistakes_are_refused_at_the_line_that_makes_them(code, call):
     assert caught.value.code == code, caught.value
     lines, first = inspect.getsourcelines(call)
     assert caught.value.location.file.endswith("test_errors.py")
-    if "scheduled" not in "".join(lines):
+    if "build_with" not in "".join(lines):
         assert first <= caught.value.line < first + len(lines)
 
 
@@ -131,7 +131,7 @@ def _random_program(rng):
 
         return some(3)
 
-    def built():
+    def build_random():
         c = te.compute((8,) * rng.randrange(3), element, "C")
         s = te.create_schedule(c)
         axes = [*c.op.axis, *c.op.reduce_axis, k, 3]
@@ -150,7 +150,7 @@ def _random_program(rng):
                     stage.parallel(axis)
         return te.build(s, [a, b, c])
 
-    return built()
+    return build_random()
 
 
 def test_reductions_over_more_points_than_are_counted_are_refused_at_the_users_line():

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from tileir.builder.contraction import Index
 from tileir.frontends import te
 
-from ...builder.contraction.oracle import contracted
+from ...builder.contraction.oracle import contract
 from ..budget import over
 
 REDUCERS = {"sum": te.sum, "product": te.prod, "max": te.max, "min": te.min}
@@ -65,7 +65,7 @@ class Case:
                 term * value if self.joined == "*" else term + value)  # fmt: skip
         return REDUCERS[self.kind](term, axis=self.axes)
 
-    def expected(self):
+    def reference(self):
         indices = [Index(f"i{n}") for n in range(len(self.shape) + len(self.axes))]
         spans = [range(n) for n in self.shape] + [a.dom for a in self.axes]
 
@@ -82,7 +82,7 @@ class Case:
 
         position = indices[: len(self.shape)]
         box = dict(zip(indices, spans, strict=True))
-        out = contracted(self.shape, position, self.kind, values, box)
+        out = contract(self.shape, position, self.kind, values, box)
         first = np.arange(self.shape[0]).reshape(-1, *[1] * (len(self.shape) - 1))
         for step in self.steps:
             out = STEPS[step][1](out, first)
@@ -127,4 +127,4 @@ class Case:
 def test_generated_programs(data):
     case = Case(data.draw)
     result = case.build()(*(values for _, values, _ in case.reads), on="interpreter")
-    np.testing.assert_allclose(result, case.expected(), rtol=1e-4)
+    np.testing.assert_allclose(result, case.reference(), rtol=1e-4)

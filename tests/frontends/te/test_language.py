@@ -36,11 +36,11 @@ def convolution(size, channels, outputs, taps=3, dtype="float32"):
     weights = te.placeholder((taps, taps, channels, outputs), dtype, "W")
     pad = taps // 2
 
-    def padded(n, y, x, c):
+    def pad_image(n, y, x, c):
         inside = te.all(y >= pad, y - pad < size, x >= pad, x - pad < size)
         return te.if_then_else(inside, image[n, y - pad, x - pad, c], 0.0)
 
-    wide = te.compute((2, size + 2 * pad, size + 2 * pad, channels), padded, "wide")
+    wide = te.compute((2, size + 2 * pad, size + 2 * pad, channels), pad_image, "wide")
     r, s = te.reduce_axis((0, taps), "r"), te.reduce_axis((0, taps), "s")
     c = te.reduce_axis((0, channels), "c")
     out = te.compute(
@@ -51,7 +51,7 @@ def convolution(size, channels, outputs, taps=3, dtype="float32"):
     return image, weights, out
 
 
-def convolved(image, weights):
+def reference_convolution(image, weights):
     wide = np.pad(image, [(0, 0), (1, 1), (1, 1), (0, 0)])
     windows = np.lib.stride_tricks.sliding_window_view(wide, (3, 3), (1, 2))
     return np.einsum("nyxcrs,rsco->nyxo", windows, weights)
@@ -73,7 +73,7 @@ def blur(height, width):
     return source, horizontal, down
 
 
-def blurred(image):
+def reference_blur(image):
     horizontal = (image[:, :-2] + image[:, 1:-1] + image[:, 2:]) / np.float32(3)
     return (horizontal[:-2] + horizontal[1:-1] + horizontal[2:]) / np.float32(3)
 
@@ -94,7 +94,7 @@ def test_a_padded_convolution_is_one_kernel(on):
     built = te.build(te.create_schedule(out), [image, weights, out])
     assert len(built.program.launches) == 1
     assert "dot" in [op.mnemonic for op in built.module.kernel("k0_O").ops]
-    assert (built(x, w, on=on) == convolved(x, w)).all()
+    assert (built(x, w, on=on) == reference_convolution(x, w)).all()
 
 
 @pytest.mark.sampled(1)
@@ -111,7 +111,7 @@ def test_halides_blur_with_its_schedule(on):
     built = te.build(s, [source, down])
     assert [launch.grid for launch in built.program.launches] == [5 * 3]
     image = RNG.standard_normal((39, 152)).astype(np.float32)
-    np.testing.assert_allclose(built(image, on=on), blurred(image), rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(built(image, on=on), reference_blur(image), rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.slow

@@ -89,7 +89,7 @@ class Case:
         left = ", ".join(i.name for i in self.left)
         return f"def f({head}) -> (O) {{ O({left}) {self.operator}=! {right}{where} }}"
 
-    def computed(self):
+    def reference(self):
         """The output; None where no range or no array is allowed."""
         named = [i for i in self.indices if i in self.left or i in self.stated
                  or any(i in p.indices for p, _ in self.uses)]  # fmt: skip
@@ -122,7 +122,7 @@ class Case:
 def test_generated_statements(data):
     case = Case(data.draw)
     arrays = [a.astype(np.float32) for a in case.arrays.values()]
-    expected = case.computed()
+    expected = case.reference()
     if expected is None:
         try:
             parse(case.text).f(*arrays)

@@ -9,7 +9,7 @@ from tileir.builder import F16, F32, I32
 from tileir.frontends.tensor_comprehensions import CompilationError, parse
 
 from ..budget import SOURCES
-from ..malformed import mistaken, refused
+from ..malformed import is_refused, mistaken
 
 RNG = np.random.default_rng(6)
 
@@ -260,12 +260,13 @@ def test_functions_that_call_themselves_end():
 def test_malformed_sources_have_clear_errors(name):
     text, shapes = EXAMPLES[name]
 
-    def compiled(source):
+    def compile_last(source):
         program = parse(source)
         return program[list(program.functions)[-1]].compile(*shapes)
 
     refusals = [
-        refused(compiled, source) for source in mistaken([text], SOURCES // len(EXAMPLES), seed=8)
+        is_refused(compile_last, source)
+        for source in mistaken([text], SOURCES // len(EXAMPLES), seed=8)
     ]
     assert sum(refusals) > len(refusals) // 2
 

@@ -7,7 +7,7 @@ from tests.sizes import for_each
 from tileir.builder.contraction import AffineBound, AffineIndex, Index, affine
 from tileir.frontends.tile import parse
 
-from ...builder.contraction.oracle import contracted, values_of
+from ...builder.contraction.oracle import contract, values_of
 from ..budget import over
 
 AGGREGATIONS = {"+": "sum", "*": "product", ">": "max", "<": "min"}
@@ -82,13 +82,13 @@ class Case:
                 parts[0] * parts[1] if joined == "*" else parts[0] + parts[1]
             )  # fmt: skip
 
-        self.values[name] = contracted(
+        self.values[name] = contract(
             shape, place, AGGREGATIONS[aggregation], values, ranges, where, 0
         )
-        accesses = f" {joined} ".join(f"{t}[{listed(at)}]" for t, at in reads)
+        accesses = f" {joined} ".join(f"{t}[{affine_list(at)}]" for t, at in reads)
         conditions = "".join(f", {i} < {len(r)}" for i, r in ranges.items())
         conditions += "".join(f", {p} < {n}" for p, n in stated)
-        head = f"{name}[{listed(place)}: {', '.join(map(str, shape))}]"
+        head = f"{name}[{affine_list(place)}: {', '.join(map(str, shape))}]"
         self.statements.append(f"{head} = {aggregation}({accesses}){conditions};")
 
     @property
@@ -111,7 +111,7 @@ def test_conditions_hold_from_0_to_their_bound(seed):
         condition = i * x + j * y + more
     bound = int(rng.integers(1, 6))
     text = f"function (A[M, N]) -> (O) {{ O[i: M] = +(A[i, j]), {condition} < {bound}; }}"
-    expected = contracted(
+    expected = contract(
         (m,), [affine(i)], "sum", lambda points: values[points[i], points[j]],
         {i: range(m), j: range(n)}, [AffineBound(condition, 0, bound)], 0,
     )  # fmt: skip
@@ -119,7 +119,7 @@ def test_conditions_hold_from_0_to_their_bound(seed):
     np.testing.assert_array_equal(result, expected, err_msg=text)
 
 
-def listed(position):
+def affine_list(position):
     return ", ".join(str(affine(p)) for p in position)
 
 

@@ -8,7 +8,7 @@ from tileir.builder import F16, F32
 from tileir.frontends.tile import CompilationError, parse
 
 from ..budget import SOURCES
-from ..malformed import mistaken, refused
+from ..malformed import is_refused, mistaken
 
 RNG = np.random.default_rng(5)
 
@@ -54,7 +54,7 @@ def test_matmuls_in_half_precision(on):
     assert result.dtype == np.float16 and (result == a @ b).all()
 
 
-def convolved(image, weights):
+def reference_convolution(image, weights):
     pad = [(0, 0), (1, 1), (1, 1), (0, 0)]
     wide = np.pad(image, pad)
     _, h, w, _ = image.shape
@@ -69,7 +69,7 @@ def test_a_padded_convolution_with_a_definition_is_one_kernel(on):
     compiled = parse(CONVOLVE).compile(image, weights)
     assert len(compiled.program.launches) == 1
     counts = compiled(image, weights, on=on)
-    assert (counts == np.maximum(convolved(image, weights), 0)).all()
+    assert (counts == np.maximum(reference_convolution(image, weights), 0)).all()
 
 
 @pytest.mark.sampled(1)
@@ -270,7 +270,7 @@ def shapes_for(text):
 def test_malformed_sources_have_clear_errors(text):
     shapes = shapes_for(text)
     refusals = [
-        refused(lambda source: parse(source).compile(*shapes), source)
+        is_refused(lambda source: parse(source).compile(*shapes), source)
         for source in mistaken([text], SOURCES // len(EXAMPLES), seed=7)
     ]
     assert sum(refusals) > len(refusals) // 2

@@ -20,12 +20,12 @@ EXECUTORS = ["interpreter", "cpu", "simt"]
 def kernel_of(annotation: Any) -> Any:
     """A kernel that stores twice the square of a number of that annotation."""
 
-    def squared(z, n):
+    def store_square(z, n):
         tl.store(z, n * n)
         tl.store(z + 1, n)
 
-    squared.__annotations__["n"] = annotation
-    return triton.jit(squared)
+    store_square.__annotations__["n"] = annotation
+    return triton.jit(store_square)
 
 
 def types_of(kernel: Any, *arguments: Any) -> list[str]:
@@ -90,12 +90,12 @@ def test_what_an_annotation_cannot_hold_is_refused(annotation: Any, value: Any) 
 
 
 @triton.jit
-def written(z: tl.int64, x: tl.float32, n: list[int], m: Callable[..., Any]):
+def text_annotations(z: tl.int64, x: tl.float32, n: list[int], m: Callable[..., Any]):
     tl.store(z, x)
 
 
 def test_annotations_made_text_by_a_future_import_are_followed() -> None:
-    assert written.source.annotated_types == {"z": tl.int64, "x": tl.float32}
+    assert text_annotations.source.annotated_types == {"z": tl.int64, "x": tl.float32}
 
 
 def bytes_of_pointer(z, x):

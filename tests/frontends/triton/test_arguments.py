@@ -24,7 +24,7 @@ class Matrix(NamedTuple):
 
 
 @triton.jit
-def stacked(parts, out, n, BLOCK: tl.constexpr):
+def add_parts(parts, out, n, BLOCK: tl.constexpr):
     i = tl.arange(0, BLOCK)
     total = tl.zeros((BLOCK,), tl.float32)
     for k in tl.static_range(len(parts)):
@@ -37,7 +37,7 @@ def stacked(parts, out, n, BLOCK: tl.constexpr):
 def test_a_tuple_is_as_many_parameters_as_it_has_arrays(on: str) -> None:
     x, y = np.arange(50, dtype=np.float32), np.ones(50, np.float16)
     out = np.zeros(50, np.float32)
-    stacked[(1,)]((x, None, y), out, 50, BLOCK=64, on=on)
+    add_parts[(1,)]((x, None, y), out, 50, BLOCK=64, on=on)
     assert (out == x + 1).all()
 
 
@@ -65,14 +65,14 @@ def test_the_numbers_of_a_tuple_are_given_when_it_runs() -> None:
 
 
 @triton.jit
-def transposed(source, target, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
+def transpose(source, target, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
     i, j = tl.program_id(0) * ROWS, tl.program_id(1) * COLUMNS
     block = source.load([i, j])
     if j < source.shape[1]:
         target.store([j, i], block.T)
 
 
-def described(array: Any, block: list[int]) -> TensorDescriptor:
+def descriptor_of(array: Any, block: list[int]) -> TensorDescriptor:
     return TensorDescriptor.from_tensor(array, block)
 
 
@@ -80,24 +80,24 @@ def described(array: Any, block: list[int]) -> TensorDescriptor:
 def test_a_descriptor_of_the_host_is_read_and_written_in_blocks(on: str) -> None:
     wide = np.arange(20 * 48, dtype=np.float32).reshape(20, 48)
     x, out = wide[:, :30], np.zeros((30, 20), np.float32)
-    transposed[(3, 2)](described(x, [8, 16]), described(out, [16, 8]), 8, 16, on=on)
+    transpose[(3, 2)](descriptor_of(x, [8, 16]), descriptor_of(out, [16, 8]), 8, 16, on=on)
     np.testing.assert_array_equal(out, x.T)
 
 
 def test_a_descriptor_can_be_of_a_part() -> None:
     x, out = np.ones((8, 16), np.float32), np.zeros((16, 8), np.float32)
     part = TensorDescriptor(x, (5, 11), (16, 1), [8, 16])
-    transposed[(1, 1)](part, described(out, [16, 8]), 8, 16)
+    transpose[(1, 1)](part, descriptor_of(out, [16, 8]), 8, 16)
     assert out[:11, :5].all() and out.sum() == 55
 
 
 def test_signatures_name_tuples_and_descriptors() -> None:
     types = {"source": "tensordesc<fp16[8, 16]>", "target": "tensordesc<fp16[16,8]>"}
-    module = transposed.module(types, {"ROWS": 8, "COLUMNS": 16})
+    module = transpose.module(types, {"ROWS": 8, "COLUMNS": 16})
     assert print_module(parse(print_module(module))) == print_module(module)
     names = [p.name for p in module.kernel().parameters]
     assert names[:4] == ["source", "source.1", "source.2", "source.3"]
-    stacked.module({"parts": ("*fp32", "*fp16"), "out": "*fp32", "n": "i32"}, {"BLOCK": 32})
+    add_parts.module({"parts": ("*fp32", "*fp16"), "out": "*fp32", "n": "i32"}, {"BLOCK": 32})
 
 
 def test_what_is_no_descriptor_is_refused() -> None:
@@ -107,29 +107,31 @@ def test_what_is_no_descriptor_is_refused() -> None:
             TensorDescriptor(x, *arguments)
         assert caught.value.code == "TIR1005"
     with pytest.raises(TileirError):
-        transposed[(1, 1)](TensorDescriptor(3, (4, 4), (4, 1), [4, 4]), described(x, [4, 4]), 4, 4)
+        transpose[(1, 1)](
+            TensorDescriptor(3, (4, 4), (4, 1), [4, 4]), descriptor_of(x, [4, 4]), 4, 4
+        )
 
 
-def narrowed(arguments: dict[str, Any]) -> None:
+def set_block_shapes(arguments: dict[str, Any]) -> None:
     arguments["source"].block_shape = [arguments["ROWS"], arguments["COLUMNS"]]
     arguments["target"].block_shape = [arguments["COLUMNS"], arguments["ROWS"]]
 
 
 @triton.autotune(
-    [triton.Config({"ROWS": r, "COLUMNS": 8}, pre_hook=narrowed) for r in (4, 8)], key=[]
+    [triton.Config({"ROWS": r, "COLUMNS": 8}, pre_hook=set_block_shapes) for r in (4, 8)], key=[]
 )
 @triton.jit
-def tuned(source, target, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
+def tuned_transpose(source, target, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
     i, j = tl.program_id(0) * ROWS, tl.program_id(1) * COLUMNS
     target.store([j, i], tl.trans(source.load([i, j])) * 2.0)
 
 
 def test_a_hook_of_a_configuration_sets_the_block_and_trials_leave_arrays_alone() -> None:
     x, out = np.ones((8, 8), np.float32), np.zeros((8, 8), np.float32)
-    source, target = described(x, [1, 1]), described(out, [1, 1])
-    tuned[lambda meta: (8 // meta["ROWS"], 1)](source, target)
+    source, target = descriptor_of(x, [1, 1]), descriptor_of(out, [1, 1])
+    tuned_transpose[lambda meta: (8 // meta["ROWS"], 1)](source, target)
     assert (out == 2).all() and (x == 1).all()
-    assert len(tuned.configs_timings) == 2
+    assert len(tuned_transpose.configs_timings) == 2
 
 
 def fewest(configs: list[Any], arguments: dict[str, Any], **named: Any) -> list[Any]:
@@ -144,13 +146,13 @@ def fewest(configs: list[Any], arguments: dict[str, Any], **named: Any) -> list[
     },
 )  # fmt: skip
 @triton.jit
-def pruned(x, n, B: tl.constexpr):
+def store_block_size(x, n, B: tl.constexpr):
     tl.store(x, B)
 
 
 def test_configurations_are_pruned_by_functions_of_the_user() -> None:
     x = np.zeros(1, np.int32)
-    pruned[(1,)](x, n=7)
+    store_block_size[(1,)](x, n=7)
     assert x[0] == 32
 
 

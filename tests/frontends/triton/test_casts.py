@@ -17,7 +17,7 @@ TYPES = {"int1": tl.int1} | {str(kind): getattr(tl, str(kind)) for kind in (*INT
 
 
 @triton.jit
-def converted(x, out, N: tl.constexpr, TO: tl.constexpr):
+def convert(x, out, N: tl.constexpr, TO: tl.constexpr):
     i = tl.arange(0, N)
     tl.store(out + i, tl.load(x + i).to(TO))
 
@@ -49,7 +49,7 @@ def test_elements_are_converted_by_the_sign_of_the_type_they_have(kind: np.dtype
         if kind.kind in "iu" and to.name == "bfloat16":
             expected = x.astype(np.float64).astype(np.float32).astype(to)
         out = np.zeros(8, to)
-        converted[(1,)](x, out, N=8, TO=TYPES[str(to)])
+        convert[(1,)](x, out, N=8, TO=TYPES[str(to)])
         close = to.kind not in "iu" and kind.kind in "iu"  # rounded twice by one of both
         same = out.astype(np.float64) if close else out
         np.testing.assert_allclose(same, expected.astype(same.dtype), 2**-7 if close else 0)

@@ -21,7 +21,7 @@ NORMAL = NormalDist()
 
 
 @triton.jit
-def applied(out, n, F: tl.constexpr, x, y, z, COUNT: tl.constexpr, BLOCK: tl.constexpr):
+def apply(out, n, F: tl.constexpr, x, y, z, COUNT: tl.constexpr, BLOCK: tl.constexpr):
     i = tl.arange(0, BLOCK)
     a = tl.load(x + i, i < n, 1)
     if COUNT == 1:
@@ -38,7 +38,7 @@ def of(name: str, *operands: Any, result: Any = None) -> np.ndarray[Any, Any]:
     out = np.zeros(len(first), result or first.dtype)
     three = [*operands, first, first][:3]
     function = getattr(libdevice, name)
-    applied[(1,)](out, len(first), function, *three, len(operands), 16)
+    apply[(1,)](out, len(first), function, *three, len(operands), 16)
     return out
 
 
@@ -184,7 +184,7 @@ def test_roundings() -> None:
 
 
 @triton.jit
-def contracted(out, x, ALONE: tl.constexpr):
+def square_minus_one(out, x, ALONE: tl.constexpr):
     a = tl.load(x)
     tl.store(out, (libdevice.mul_rn(a, a) if ALONE else a * a) - 1.0)
 
@@ -192,7 +192,7 @@ def contracted(out, x, ALONE: tl.constexpr):
 def test_a_multiplication_may_be_kept_separate() -> None:
     for alone in (True, False):
         out = np.zeros(1, np.float32)
-        contracted[(1,)](out, float32(1.1), alone)
+        square_minus_one[(1,)](out, float32(1.1), alone)
         assert out[0] == np.float32(1.1) * np.float32(1.1) - np.float32(1)
 
 

@@ -141,7 +141,7 @@ def element_of(x):
 
 
 @triton.jit
-def asserted(x):
+def false_assertion(x):
     tl.static_assert(1 == 2, "no")  # §tl.static_assert
 
 
@@ -272,14 +272,14 @@ def test_an_error_is_at_the_line_and_column_that_is_marked(kernel: Any) -> None:
 
 
 @triton.jit
-def swapped(x, n):
+def swapped_operands(x, n):
     block = tl.make_block_ptr(x, (n, n), (n, 1), (0, 0), (4, 4), (1, 0))
     tl.store((block, n, fine, "a"), block)
 
 
 def test_a_value_is_named_as_the_kernel_knows_it() -> None:
     with pytest.raises(TileirError) as caught:
-        swapped.module({"x": "*fp32", "n": "i32"})
+        swapped_operands.module({"x": "*fp32", "n": "i32"})
     shown = "not tuple (BlockPointer of (4, 4) fp32, int32, function fine, str 'a')"
     assert str(caught.value).endswith(shown)
 

@@ -90,7 +90,7 @@ def test_a_pointer_moves_by_any_number_of_a_type(kind: Any, on: str) -> None:
 
 
 @triton.jit(debug=True)
-def checked(out, x, y, OP: tl.constexpr):
+def checked_arithmetic(out, x, y, OP: tl.constexpr):
     a, b = tl.load(x), tl.load(y)
     if OP == "add":
         c = a + b
@@ -116,9 +116,9 @@ def test_overflow_is_reported_at_both_ends(kind: Any, op: str) -> None:
         out = np.zeros(1, kind)
         arguments = (out, np.array([a], kind), np.array([b], kind))
         if fits:
-            checked[(1,)](*arguments, OP=op, on="interpreter")
+            checked_arithmetic[(1,)](*arguments, OP=op, on="interpreter")
             assert int(out[0]) == exact
         else:
             with pytest.raises(TileirError, match="overflow detected"):
-                checked[(1,)](*arguments, OP=op, on="interpreter")
+                checked_arithmetic[(1,)](*arguments, OP=op, on="interpreter")
     assert (False, True) in reached or op == "sub"

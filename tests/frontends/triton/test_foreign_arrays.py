@@ -67,7 +67,7 @@ def test_a_descriptor_is_made_from_a_tensor_of_torch(on: str) -> None:
 
 
 @triton.jit
-def widened(z, x, B: tl.constexpr):
+def widen(z, x, B: tl.constexpr):
     i = tl.arange(0, B)
     tl.store(z + i, tl.load(x + i).to(tl.float32))
 
@@ -76,7 +76,7 @@ def widened(z, x, B: tl.constexpr):
 def test_tensors_whose_interface_raises_are_launched_by_their_address(kind: Any) -> None:
     x, z = np.array([1, -2, 0.5, 3], kind), np.zeros(4, np.float32)
     tensor = Torch(x, f"torch.{np.dtype(kind).name}", requires_grad=True)
-    widened[(1,)](Torch(z, "torch.float32", requires_grad=True), tensor, B=4)
+    widen[(1,)](Torch(z, "torch.float32", requires_grad=True), tensor, B=4)
     assert z.tolist() == [1, -2, 0.5, 3]
 
 
@@ -84,7 +84,7 @@ def test_an_array_is_seen_as_another_type() -> None:
     x, z = np.array([0x38, 0xB8], np.uint8), np.zeros(2, np.float32)
     seen = triton.reinterpret(x, tl.float8e4nv)
     assert isinstance(seen, triton.TensorWrapper) and seen.data_ptr() == x.ctypes.data
-    widened[(1,)](z, seen, B=2)
+    widen[(1,)](z, seen, B=2)
     assert z.tolist() == [1, -1]
     assert triton.reinterpret(seen, x.dtype) is x
     assert triton.reinterpret(Torch(x, "torch.uint8"), tl.float8e5).stride() == (1,)
@@ -116,14 +116,14 @@ class Meta(Torch):
 def test_tensors_without_memory_are_not_launched(kind: Any, message: str, on: str) -> None:
     array = np.zeros(8, np.float32)
     with pytest.raises(LaunchError, match=message):
-        widened[(1,)](Torch(array.copy(), "float32"), kind(array, "float32"), B=8, on=on)
+        widen[(1,)](Torch(array.copy(), "float32"), kind(array, "float32"), B=8, on=on)
 
 
 def test_an_empty_tensor_has_no_address_and_is_launched() -> None:
     empty = Meta(np.zeros(0, np.float32), "float32")
-    untouched[(1,)](empty, on="cpu")
+    no_accesses[(1,)](empty, on="cpu")
 
 
 @triton.jit
-def untouched(x):
+def no_accesses(x):
     tl.arange(0, 8)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tileir import TileirError
 
 from ..budget import PART, SEEDS, over
-from ..imperative import WIDTH, decoded
+from ..imperative import WIDTH, decode
 from ..malformed import mistaken
 from .sources import kernel_of
 
@@ -31,14 +31,14 @@ def test_generated_kernels_on_threads_and_on_this_machine(seed: int, on: str) ->
 
 
 def check(numbers: list[int], n: int, m: int, on: str) -> None:
-    program = decoded(numbers)
+    program = decode(numbers)
     x = np.random.default_rng(len(numbers)).integers(-99, 99, 2 * WIDTH).astype(np.int32)
     out = np.zeros(4 * WIDTH, np.int32)
     kernel_of(program.python())[(1,)](x, out, n, m, on=on)
     np.testing.assert_array_equal(out, program.run(x, n, m), program.python())
 
 
-GENERATED = [decoded(np.random.default_rng(s).integers(0, 12, 50).tolist()) for s in range(12)]
+GENERATED = [decode(np.random.default_rng(s).integers(0, 12, 50).tolist()) for s in range(12)]
 SOURCES = [
     *(program.python() for program in GENERATED),
     """def k(x, out, n, m):
@@ -87,7 +87,7 @@ def test_malformed_kernels_end_in_errors_with_a_place(seed: int) -> None:
     assert tried == PART and refused > PART // 4
 
 
-def hinted(multiple: int, width: int, stride: int, place: int, n: int) -> str:
+def hinted_copy(multiple: int, width: int, stride: int, place: int, n: int) -> str:
     """A kernel that copies rows of x, backwards where `place` is odd, with hints that are true: a
     row begins at a multiple of `multiple` whatever n is, and its elements are next to each
     other."""
@@ -117,7 +117,7 @@ def test_hints_that_are_true_change_nothing(
         pytest.importorskip("llvmlite")
     if place // 2 % 2 == 0:
         width = max(width, multiple)
-    source, rows = hinted(multiple, width, stride, place, n), 3
+    source, rows = hinted_copy(multiple, width, stride, place, n), 3
     x = np.random.default_rng(m).integers(-99, 99, 1024).astype(np.int32)
     out = np.zeros((rows, width), np.int32)
     kernel_of(source)[(rows,)](x, out, n, m, on=on)

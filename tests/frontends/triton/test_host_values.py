@@ -25,7 +25,7 @@ class Shape(NamedTuple):
 
 
 @triton.jit
-def shaped(z, shape):
+def fill_shape(z, shape):
     i = tl.arange(0, shape[0])[:, None] * shape[1] + tl.arange(0, shape[1])[None, :]
     tl.store(z + i, tl.full((shape[0], shape[1]), 7, tl.float32))
 
@@ -39,18 +39,18 @@ def shaped(z, shape):
 )  # fmt: skip
 def test_constexprs_in_a_tuple_are_known(shape: Any) -> None:
     z = np.zeros(40, np.float32)
-    shaped[(1,)](z, shape)
+    fill_shape[(1,)](z, shape)
     assert (z[:32] == 7).all() and not z[32:].any()
 
 
 @triton.jit
-def mixed(z, x, several):
+def multiply_by_first(z, x, several):
     tl.store(z + tl.arange(0, several[1]), tl.load(x) * several[0])
 
 
 def test_a_tuple_may_hold_numbers_and_constexprs() -> None:
     z, x = np.zeros(8, np.int32), np.array([3], np.int32)
-    mixed[(1,)](z, x, (5, tl.constexpr(4)))
+    multiply_by_first[(1,)](z, x, (5, tl.constexpr(4)))
     assert z.tolist() == [15] * 4 + [0] * 4
 
 
@@ -103,7 +103,7 @@ def test_a_tuple_of_constexprs_may_be_a_global() -> None:
 
 
 @triton.jit
-def named(z, N: tl.constexpr):
+def assignment_expressions(z, N: tl.constexpr):
     if (n := tl.program_id(0)) == 0:
         tl.store(z, n + 1)
     m = (k := 4) + 1
@@ -119,12 +119,12 @@ def named(z, N: tl.constexpr):
 @pytest.mark.parametrize("on", EXECUTORS)
 def test_assignment_expressions(on: str) -> None:
     z = np.zeros(9, np.int32)
-    named[(1,)](z, 8, on=on)
+    assignment_expressions[(1,)](z, 8, on=on)
     assert z.tolist() == [1, 9, 3, 3, 3, 3, 0, 0, 9]
 
 
 @triton.jit
-def decided(x, SHAPE: tl.constexpr):
+def branch_on_tensor(x, SHAPE: tl.constexpr):
     c = tl.load(x + tl.zeros(SHAPE, tl.int32)) > 42
     if c:
         tl.store(x, 42)
@@ -139,18 +139,18 @@ def decided(x, SHAPE: tl.constexpr):
 @pytest.mark.parametrize("shape", [(1,), (1, 1)])
 def test_a_tensor_of_one_element_decides(on: str, shape: tuple[int, ...]) -> None:
     x, y = np.array([43, 0, 0], np.int32), np.array([41, 0, 0], np.int32)
-    decided[(1,)](x, shape, on=on)
-    decided[(1,)](y, shape, on=on)
+    branch_on_tensor[(1,)](x, shape, on=on)
+    branch_on_tensor[(1,)](y, shape, on=on)
     assert x.tolist() == [42, 7, 40] and y.tolist() == [41, 8, 40]
 
 
 def test_a_tensor_of_several_elements_does_not() -> None:
     with pytest.raises(triton.CompilationError, match="one int1"):
-        decided[(1,)](np.zeros(3, np.int32), (2,))
+        branch_on_tensor[(1,)](np.zeros(3, np.int32), (2,))
 
 
 @triton.jit
-def batched(z, x, y, SHAPE: tl.constexpr, N: tl.constexpr, ACC: tl.constexpr):
+def batched_matmul(z, x, y, SHAPE: tl.constexpr, N: tl.constexpr, ACC: tl.constexpr):
     i = tl.arange(0, N)
     a, b = tl.load(x + i).reshape(SHAPE), tl.load(y + i).reshape(SHAPE)
     start = tl.full(SHAPE, 1.0, tl.float32)
@@ -166,12 +166,12 @@ def test_matmuls_with_any_dimensions_before(on: str, before: tuple[int, ...], ac
     shape, draw = (*before, 16, 16), np.random.default_rng(1)
     x, y = (draw.integers(-4, 5, shape).astype(np.float16) for _ in range(2))
     z = np.zeros(shape, np.float32)
-    batched[(1,)](z, x, y, shape, x.size, acc, on=on)
+    batched_matmul[(1,)](z, x, y, shape, x.size, acc, on=on)
     assert (z == x.astype(np.float32) @ y.astype(np.float32) + acc).all()
 
 
 @triton.jit
-def scaled(z, a, b, s, F: tl.constexpr, G: tl.constexpr):
+def scaled_matmul(z, a, b, s, F: tl.constexpr, G: tl.constexpr):
     i, k = tl.arange(0, 16), tl.arange(0, 32)
     x = tl.load(a + i[:, None] * 32 + k[None, :])
     y = tl.load(b + k[:, None] * 16 + i[None, :])
@@ -194,7 +194,7 @@ def test_scaled_dots_take_formats_and_their_bits(left: str, right: str) -> None:
     for bits in (False, True):
         x, y = (v.view(f"u{v.itemsize}") if bits else v for v in (a, b))
         z = np.zeros((16, 16), np.float32)
-        scaled[(1,)](z, x, y, scale, left, right)
+        scaled_matmul[(1,)](z, x, y, scale, left, right)
         assert (z == 32 * 2 * 2).all()
 
 
@@ -202,6 +202,6 @@ def test_formats_that_do_not_fit_are_refused() -> None:
     z, s = np.zeros((16, 16), np.float32), np.full((16, 1), 127, np.uint8)
     a, b = np.ones((16, 32), np.float16), np.ones((32, 16), np.float16)
     with pytest.raises(triton.CompilationError, match="e4m3 operands"):
-        scaled[(1,)](z, a, b, s, "e4m3", "fp16")
+        scaled_matmul[(1,)](z, a, b, s, "e4m3", "fp16")
     with pytest.raises(triton.CompilationError, match="no format"):
-        scaled[(1,)](z, a, b, s, "f16", "fp16")
+        scaled_matmul[(1,)](z, a, b, s, "f16", "fp16")

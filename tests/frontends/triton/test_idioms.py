@@ -189,7 +189,7 @@ def test_a_combiner_may_make_a_tile_to_ask_for_its_type(on: str) -> None:
 
 
 @triton.jit
-def merged(mean, spread, weight, other_mean, other_spread, other_weight):
+def merge_statistics(mean, spread, weight, other_mean, other_spread, other_weight):
     difference, both = other_mean - mean, weight + other_weight
     share = tl.where(both == 0.0, 0.0, other_weight / both)
     mean_square = spread + other_spread + difference * difference * weight * share
@@ -205,9 +205,9 @@ def column_statistics(x, mean, variance, N, C, ROWS: tl.constexpr, COLUMNS: tl.c
         inside = (r < N) & (c < C)
         value = tl.load(x + r * C + c, mask=inside, other=0.0)
         one = (value, tl.zeros_like(value), tl.full_like(value, 1.0))
-        both = zip(state, merged(*state, *one), strict=True)
+        both = zip(state, merge_statistics(*state, *one), strict=True)
         state = tuple([tl.where(inside, new, old) for old, new in both])
-    result, spread, weight = tl.reduce(state, 0, merged)
+    result, spread, weight = tl.reduce(state, 0, merge_statistics)
     tl.store(mean + c, result[None, :], mask=c < C)
     tl.store(variance + c, (spread / weight)[None, :], mask=c < C)
 

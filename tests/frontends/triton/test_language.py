@@ -111,7 +111,7 @@ def test_functions_return_early_with_tuples(limit: float, place: int) -> None:
 
 
 @triton.jit
-def unrolled(x, out, N: tl.constexpr, SCALE: tl.constexpr = 2.0):
+def unrolled_total(x, out, N: tl.constexpr, SCALE: tl.constexpr = 2.0):
     total = tl.zeros((N,), tl.float32)
     for i in tl.static_range(3):
         part = tl.load(x + i * N + tl.arange(0, N))
@@ -123,10 +123,10 @@ def unrolled(x, out, N: tl.constexpr, SCALE: tl.constexpr = 2.0):
 
 def test_static_loops_are_unrolled() -> None:
     x, out = np.arange(15, dtype=np.float32).reshape(3, 5), np.zeros(5, np.float32)
-    ran(unrolled, x, out, 5)
+    ran(unrolled_total, x, out, 5)
     assert (out == x[0] + 2 * x[1] + x[2] + 3).all()
-    module = unrolled.module({"x": "*fp32", "out": "*fp32"}, {"N": 5, "SCALE": 2.0})
-    assert len(module.kernel("unrolled").blocks) == 1
+    module = unrolled_total.module({"x": "*fp32", "out": "*fp32"}, {"N": 5, "SCALE": 2.0})
+    assert len(module.kernel("unrolled_total").blocks) == 1
 
 
 @triton.jit
@@ -237,7 +237,7 @@ def test_random_numbers_are_philox(benchmarks: Callable[[str], Any]) -> None:
 )
 @triton.heuristics({"EVEN": lambda a: a["n"] % a["BLOCK"] == 0})
 @triton.jit
-def tuned(x, out, n, BLOCK: tl.constexpr, EVEN: tl.constexpr):
+def tuned_increment(x, out, n, BLOCK: tl.constexpr, EVEN: tl.constexpr):
     i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     if EVEN:
         tl.store(out + i, tl.load(x + i) + 1)
@@ -249,20 +249,20 @@ def tuned(x, out, n, BLOCK: tl.constexpr, EVEN: tl.constexpr):
 @pytest.mark.parametrize("n", [128, 100])
 def test_tuned_parameters(n: int) -> None:
     x, out = np.arange(n, dtype=np.float32), np.zeros(n, np.float32)
-    tuned[lambda meta: (triton.cdiv(n, meta["BLOCK"]),)](x, out, n)
+    tuned_increment[lambda meta: (triton.cdiv(n, meta["BLOCK"]),)](x, out, n)
     assert (out == x + 1).all()
-    assert tuned.best_config in tuned.configs
+    assert tuned_increment.best_config in tuned_increment.configs
 
 
 def test_benchmarks_make_tables(capsys: pytest.CaptureFixture[str]) -> None:
     @triton.testing.perf_report(
         triton.testing.Benchmark(["n"], [1, 2], "provider", ["a", "b"], ["A", "B"], "demo", {})
     )
-    def measured(n: int, provider: str) -> float:
+    def measure(n: int, provider: str) -> float:
         return n * (2 if provider == "b" else 1)
 
-    assert measured.run() is None
-    result = measured.run(print_data=True, show_plots=False, return_df=True)
+    assert measure.run() is None
+    result = measure.run(print_data=True, show_plots=False, return_df=True)
     assert getattr(result, "to_numpy", lambda: np.array(result))().tolist() == [
         [1, 1, 2],
         [2, 2, 4],

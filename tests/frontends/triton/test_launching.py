@@ -72,7 +72,7 @@ def test_the_default_precision_of_dots_is_an_option() -> None:
 
 
 @triton.jit
-def checked(x):
+def check_bounds(x):
     tl.device_assert(tl.load(x) > 0, "not positive")
     assert tl.load(x) < 100, "too large"
     tl.store(x, 5)
@@ -88,20 +88,20 @@ def test_assertions_of_the_device_hold_in_debugging_alone(
     on: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     x = np.zeros(1, np.int32)
-    checked[(1,)](x, on=on)
+    check_bounds[(1,)](x, on=on)
     assert x[0] == 5
-    for kernel, options in ((checked, {"debug": True}), (always_checked, {})):
+    for kernel, options in ((check_bounds, {"debug": True}), (always_checked, {})):
         with pytest.raises(TileirError, match="not positive"):
             kernel[(1,)](np.zeros(1, np.int32), on=on, **options)
     with pytest.raises(TileirError, match="too large"):
-        checked[(1,)](np.full(1, 100, np.int32), on=on, debug=True)
+        check_bounds[(1,)](np.full(1, 100, np.int32), on=on, debug=True)
     monkeypatch.setenv("TRITON_DEBUG", "1")
     with pytest.raises(TileirError, match="not positive"):
-        checked[(1,)](np.zeros(1, np.int32), on=on)
+        check_bounds[(1,)](np.zeros(1, np.int32), on=on)
 
 
 @triton.jit
-def counted(x, y):
+def add_first(x, y):
     tl.store(x, tl.load(x) + tl.load(y))
 
 
@@ -111,9 +111,9 @@ def test_sums_that_overflow_are_found_in_debugging(kind: Any) -> None:
     top = np.iinfo(kind).max
     for options in ({"debug": True}, {"debug": True, "sanitize_overflow": True}):
         with pytest.raises(TileirError, match="overflow detected for operation add"):
-            counted[(1,)](np.array([top], kind), np.array([1], kind), **options)
+            add_first[(1,)](np.array([top], kind), np.array([1], kind), **options)
     x = np.array([top - 1], kind)
-    counted[(1,)](x, np.array([1], kind), debug=True)
+    add_first[(1,)](x, np.array([1], kind), debug=True)
     assert x[0] == top
 
 
@@ -162,7 +162,7 @@ def test_hexadecimal_numbers_are_bits(on: str, capsys: pytest.CaptureFixture[str
 
 
 @triton.jit
-def filled(x, n, B: tl.constexpr):
+def increment(x, n, B: tl.constexpr):
     i = tl.arange(0, B)
     tl.store(x + i, tl.load(x + i) + 1.0)
 
@@ -191,7 +191,7 @@ def test_hooks_are_called_as_triton_calls_them() -> None:
     tuned = triton.autotune(
         CONFIGS, key=["n"], pre_hook=before, post_hook=after, do_bench=bench,
         prune_configs_by={"early_config_prune": prune},
-    )(filled)  # fmt: skip
+    )(increment)  # fmt: skip
     x = np.zeros(32, np.float32)
     tuned[(1,)](x, n=32)
     measured = [
@@ -215,10 +215,10 @@ def test_arrays_are_set_to_zero_and_restored(hooked: bool) -> None:
 
     options: dict[str, Any] = {"do_bench": bench} if hooked else {}
     x = np.full(32, 7, np.float32)
-    triton.autotune(CONFIGS, key=["n"], restore_value=["x"], **options)(filled)[(1,)](x, 32)
+    triton.autotune(CONFIGS, key=["n"], restore_value=["x"], **options)(increment)[(1,)](x, 32)
     assert x[0] == 8 and set(x.tolist()) <= {7, 8}
     x = np.full(32, 7, np.float32)
-    triton.autotune(CONFIGS, key=["n"], reset_to_zero=["x"], **options)(filled)[(1,)](x, 32)
+    triton.autotune(CONFIGS, key=["n"], reset_to_zero=["x"], **options)(increment)[(1,)](x, 32)
     assert x[0] == 1 and set(x.tolist()) <= {0, 1}
 
 
@@ -229,7 +229,7 @@ def test_a_hook_learns_of_a_configuration_that_fails() -> None:
         failed.append(exception)
 
     configs = [triton.Config({"B": 16}), triton.Config({"B": 1 << 18})]
-    tuned = triton.autotune(configs, key=[], post_hook=after)(filled)
+    tuned = triton.autotune(configs, key=[], post_hook=after)(increment)
     tuned[(1,)](np.zeros(32, np.float32), 32)
     assert any(isinstance(error, TileirError) for error in failed)
     assert list(tuned.configs_timings) == [configs[0]]
@@ -237,20 +237,20 @@ def test_a_hook_learns_of_a_configuration_that_fails() -> None:
 
 def test_a_configuration_that_leaves_its_arrays_counts_as_failed() -> None:
     configs = [triton.Config({"B": 128}), triton.Config({"B": 1 << 18})]
-    tuned = triton.autotune(configs, key=[])(filled)
+    tuned = triton.autotune(configs, key=[])(increment)
     x = np.zeros(512, np.float32)
     for _ in range(3):
         tuned[(1,)](x, 512)
     assert (x[:128] == 3).all() and not x[128:].any()
     assert list(tuned.configs_timings) == configs[:1]
-    alone = triton.autotune([triton.Config({"B": 1 << 17}), configs[1]], key=[])(filled)
-    with pytest.raises(TileirError, match="no configuration of filled"):
+    alone = triton.autotune([triton.Config({"B": 1 << 17}), configs[1]], key=[])(increment)
+    with pytest.raises(TileirError, match="no configuration of increment"):
         alone[(1,)](x, 512)
 
 
 def test_what_a_configuration_states_is_not_passed_twice() -> None:
     with pytest.raises(TileirError, match="B is given"):
-        triton.autotune(CONFIGS, key=[])(filled)[(1,)](np.zeros(32, np.float32), 32, B=16)
+        triton.autotune(CONFIGS, key=[])(increment)[(1,)](np.zeros(32, np.float32), 32, B=16)
 
 
 # Benchmarks ---------------------------------------------------------------------------------
@@ -266,12 +266,12 @@ def test_benchmarks_take_what_tutorials_give(
             plot_name="t", args={"more": 1}, x_log=True,
         )
     )  # fmt: skip
-    def measured(M: int, N: int, p: str, more: int) -> Any:
+    def measure(M: int, N: int, p: str, more: int) -> Any:
         return (M * N + more, 1.0, 2.0) if p == "a" else M * 1.0
 
-    assert measured.run(print_data=True, show_plots=False) is None
+    assert measure.run(print_data=True, show_plots=False) is None
     assert "A (GB/s)" in capsys.readouterr().out
-    measured.run(show_plots=False, print_data=False, save_path=str(tmp_path / "made"))
+    measure.run(show_plots=False, print_data=False, save_path=str(tmp_path / "made"))
     rows = (tmp_path / "made" / "t.csv").read_text().split()
     assert rows[-2:] == ["1,1,2,1.0", "2,3,7,2.0"]
 

@@ -22,7 +22,7 @@ PAIRS = [(a, b) for a, b in itertools.product(INTEGERS, INTEGERS) if a is not b]
 
 
 @triton.jit
-def combined(out, x, y, s, N: tl.constexpr):
+def binary_ops(out, x, y, s, N: tl.constexpr):
     """A row of `out` for each op of `OPS`; `s` are the numbers to shift by."""
     i = tl.arange(0, N)
     a, b, by = tl.load(x + i), tl.load(y + i), tl.load(s + i)
@@ -43,7 +43,7 @@ def combined(out, x, y, s, N: tl.constexpr):
 
 
 @triton.jit
-def divided(out, x, y, N: tl.constexpr, OP: tl.constexpr):
+def divide(out, x, y, N: tl.constexpr, OP: tl.constexpr):
     i = tl.arange(0, N)
     a, b = tl.load(x + i), tl.load(y + i)
     c = a // b if OP == "div" else a % b
@@ -85,7 +85,7 @@ def operands(a: Any, b: Any, shift: bool) -> tuple[np.ndarray[Any, Any], np.ndar
 
 
 OPS = [*MEANING, "shr"]
-"""In the order of the rows of `combined`."""
+"""In the order of the rows of `binary_ops`."""
 
 
 def relation(a: Any, b: Any) -> str:
@@ -102,7 +102,7 @@ def test_operations_on_two_integer_types(relation: str, a: Any, b: Any) -> None:
     kind = shared_type(a, b)
     for on in ("interpreter", "cpu"):
         z = np.zeros((len(OPS), 8), np.int64)
-        combined[(1,)](z, x, y, s, N=8, on=on)
+        binary_ops[(1,)](z, x, y, s, N=8, on=on)
         for op, row in zip(OPS, z, strict=True):
             if op == "shr":
                 expected = shifted_right(x, s, kind)
@@ -119,11 +119,11 @@ def test_divisions_of_two_signs_are_refused(a: Any, b: Any, op: str) -> None:
     x, y = np.array([-7 if np.dtype(a).kind == "i" else 7] * 8, a), np.full(8, 2, b)
     z = np.zeros(8, np.int64)
     if np.dtype(a).kind == np.dtype(b).kind:
-        divided[(1,)](z, x, y, N=8, OP=op)
+        divide[(1,)](z, x, y, N=8, OP=op)
         assert z[0] == (int(x[0] / 2) if op == "div" else int(np.fmod(x[0], 2)))
     else:
         with pytest.raises(triton.CompilationError, match="same sign"):
-            divided[(1,)](z, x, y, N=8, OP=op)
+            divide[(1,)](z, x, y, N=8, OP=op)
 
 
 @triton.jit
@@ -157,7 +157,7 @@ def test_float16_with_a_number_is_compared_as_float32() -> None:
 
 
 @triton.jit
-def converted(z, x, n, N: tl.constexpr):
+def convert(z, x, n, N: tl.constexpr):
     i = tl.arange(0, N)
     tl.store(z + i, tl.load(x + i, i < n, 0).to(z.dtype.element_ty), i < n)
 
@@ -172,14 +172,14 @@ FP8 = [(ml_dtypes.float8_e4m3fn, 448.0), (ml_dtypes.float8_e5m2, 57344.0)]
 def test_conversions_to_float8_saturate(on: str, kind: Any, top: float, source_kind: Any) -> None:
     x = np.array([60000.0, -60000.0, np.inf, -np.inf, 448.0, 1.0, -0.5, np.nan, 465.0], source_kind)
     z = np.zeros(x.size, kind)
-    converted[(1,)](z, x, x.size, N=16, on=on)
+    convert[(1,)](z, x, x.size, N=16, on=on)
     result = z.astype(np.float32)
     assert result[:7].tolist() == [top, -top, top, -top, 448.0, 1.0, -0.5] and np.isnan(result[7])
     assert result[8] == min(top, 448.0)
 
 
 @triton.jit
-def stored(z, w, x):
+def store_large_numbers(z, w, x):
     tl.store(z, 1e9)
     tl.store(z + 1, tl.load(x))
     tl.store(w + tl.arange(0, 4), tl.full((4,), float("-inf"), w.dtype.element_ty))
@@ -188,7 +188,7 @@ def stored(z, w, x):
 @pytest.mark.parametrize(("kind", "top"), FP8)
 def test_numbers_and_integers_saturate_too(kind: Any, top: float) -> None:
     z, w = np.zeros(2, kind), np.zeros(4, kind)
-    stored[(1,)](z, w, np.array([-(10**6)], np.int32))
+    store_large_numbers[(1,)](z, w, np.array([-(10**6)], np.int32))
     assert z.astype(np.float32).tolist() == [top, -top]
     assert (w.astype(np.float32) == -top).all()
 
@@ -210,7 +210,7 @@ def test_unsigned_integers_are_widened_with_zeros() -> None:
 
 
 @triton.jit
-def reduced(d, x, OP: tl.constexpr):
+def atomic_reduction(d, x, OP: tl.constexpr):
     v = tl.load(x + tl.arange(0, 4)[None, :])
     if OP == "max":
         d.atomic_max([0, 0], v)
@@ -230,7 +230,7 @@ def test_atomics_of_descriptors_follow_the_sign(on: str, kind: Any, op: str) -> 
     d = np.array([[half & np.iinfo(kind).max, 1, 1, half - 1]], kind)
     meaning: Any = {"min": np.minimum, "max": np.maximum, "add": np.add}[op]
     expected = meaning(d, x)
-    reduced[(1,)](TensorDescriptor(d, [1, 4], [4, 1], [1, 4]), x, OP=op, on=on)
+    atomic_reduction[(1,)](TensorDescriptor(d, [1, 4], [4, 1], [1, 4]), x, OP=op, on=on)
     assert (d == expected).all()
 
 

@@ -140,7 +140,7 @@ def test_every_executor_is_close(on: str, expression: str) -> None:
 
 
 @triton.jit
-def squared(y, x):
+def square_minus_one(y, x):
     v = tl.load(x)
     tl.store(y, v * v - 1.0)
 
@@ -148,7 +148,7 @@ def squared(y, x):
 @pytest.mark.parametrize("on", ["interpreter", "cpu", "simt"])
 def test_the_host_rounds_additions_and_multiplications(on: str) -> None:
     x, y = np.array([1 + 2.0**-12], np.float32), np.zeros(1, np.float32)
-    squared[(1,)](y, x, on=on)
+    square_minus_one[(1,)](y, x, on=on)
     assert y[0] == x[0] * x[0] - np.float32(1) != np.float32(float(x[0]) ** 2 - 1)
 
 

@@ -104,13 +104,13 @@ def test_a_loop_of_wide_bounds_counts_down() -> None:
 
 
 @triton.jit
-def shifted(offsets: tl.constexpr, by: tl.constexpr):
+def scale_offsets(offsets: tl.constexpr, by: tl.constexpr):
     return offsets * by.value
 
 
 @triton.jit
 def annotated_too_much(out, n, kind: tl.constexpr):
-    i = shifted(tl.arange(0, 8), 3)
+    i = scale_offsets(tl.arange(0, 8), 3)
     last = n.to(tl.int64) - 1
     tl.store(out + i // 3, (i + last).to(kind.value))
 
@@ -154,7 +154,7 @@ def test_block_pointers_have_a_type_and_advance() -> None:
 
 
 @triton.jit
-def checked(out, MODE: tl.constexpr):
+def raise_unless_twice(out, MODE: tl.constexpr):
     if MODE == "twice":
         number: constexpr = 2
     else:
@@ -163,14 +163,14 @@ def checked(out, MODE: tl.constexpr):
 
 
 def test_raise_is_an_error_where_it_is_reached() -> None:
-    checked.module({"out": "*i32"}, {"MODE": "twice"})
+    raise_unless_twice.module({"out": "*i32"}, {"MODE": "twice"})
     with pytest.raises(TileirError, match="NotImplementedError") as caught:
-        checked.module({"out": "*i32"}, {"MODE": "thrice"})
+        raise_unless_twice.module({"out": "*i32"}, {"MODE": "thrice"})
     assert caught.value.location is not None and caught.value.location.column == 9
 
 
 @triton.jit
-def merged(x, down: tl.constexpr = tl.core.CONSTEXPR_0):
+def merge_halves(x, down: tl.constexpr = tl.core.CONSTEXPR_0):
     tl.static_assert(tl.standard._log2(x.shape[0]) == 3)
     return tl.bitonic_merge(x, 0, down)
 
@@ -178,7 +178,7 @@ def merged(x, down: tl.constexpr = tl.core.CONSTEXPR_0):
 @triton.jit
 def falls_and_rises(out):
     i = tl.arange(0, 8)
-    tl.store(out + i, merged(tl.where(i < 4, 7 - 2 * i, 2 * i - 8)))
+    tl.store(out + i, merge_halves(tl.where(i < 4, 7 - 2 * i, 2 * i - 8)))
 
 
 def test_parts_of_sorting_networks() -> None:
@@ -209,7 +209,7 @@ class Range(NamedTuple):
 
 
 @triton.jit
-def widened(r, by):
+def widen(r, by):
     return Range(r.low - by, high=r.high + by)
 
 
@@ -217,7 +217,7 @@ def widened(r, by):
 def sequences(out, n):
     bounds = Range(n, n)
     for i in range(n):
-        bounds = widened(bounds, i)
+        bounds = widen(bounds, i)
     tl.static_assert([i * i for i in range(1, 4)] == (1, 4, 9))
     for i, value in enumerate(reversed(list(bounds))):
         tl.store(out + i, value)
@@ -232,7 +232,7 @@ def test_tuples_are_made_and_walked_as_in_python() -> None:
 
 
 @triton.jit
-def grouped(rows, columns, M, N, G: tl.constexpr):
+def swizzled_places(rows, columns, M, N, G: tl.constexpr):
     at = tl.program_id(0)
     i, j = tl.swizzle2d(at // N, at % N, M, N, G)
     tl.store(rows + at, i)
@@ -241,13 +241,13 @@ def grouped(rows, columns, M, N, G: tl.constexpr):
 
 def test_swizzled_places() -> None:
     rows, columns = np.zeros(12, np.int32), np.zeros(12, np.int32)
-    grouped[(12,)](rows, columns, 3, 4, 2)
+    swizzled_places[(12,)](rows, columns, 3, 4, 2)
     assert rows.tolist() == [0, 1, 0, 1, 0, 1, 0, 1, 2, 2, 2, 2]
     assert columns.tolist() == [0, 0, 1, 1, 2, 2, 3, 3, 0, 1, 2, 3]
 
 
 @triton.jit
-def clipped(x, low):
+def clip_and_add(x, low):
     return tl.where(x < low, low, x), x + low
 
 
@@ -274,7 +274,7 @@ def test_innermost_loops_with_stages_promise_independent_loads() -> None:
 def shapes(x, out, B: tl.constexpr):
     value = tl.load(x + tl.arange(0, B))
     kind: tl.constexpr = tl.dtype("uint32")
-    least, total = tl.map_elementwise(clipped, value, 3)
+    least, total = tl.map_elementwise(clip_and_add, value, 3)
     tl.max_constancy(value < 4, 4)
     wide = tl.squeeze(tl.unsqueeze(least, 0), 0) + tl.add(total, tl.mul(value, tl.sub(2, 1)))
     sign = value.logical_and(value < 4).logical_or(value == 6)
@@ -377,7 +377,7 @@ def unknown_type(x):
 
 @triton.jit
 def mapped_in_pairs(x):
-    tl.map_elementwise(clipped, tl.arange(0, 4), 3, pack=2)
+    tl.map_elementwise(clip_and_add, tl.arange(0, 4), 3, pack=2)
 
 
 @triton.jit

@@ -48,7 +48,7 @@ class HostTensor:
 
 
 @triton.jit
-def doubled(x, out, row_stride, column_stride, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
+def double(x, out, row_stride, column_stride, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
     i, j = tl.arange(0, ROWS)[:, None], tl.arange(0, COLUMNS)[None, :]
     value = tl.load(x + i * row_stride + j * column_stride)
     tl.store(out + i * COLUMNS + j, value.to(tl.float32) * 2)
@@ -66,7 +66,7 @@ def test_tensors_of_the_host_have_any_type_and_strides(dtype: str, on: str) -> N
         rows, columns = part.shape
         out = np.zeros(part.shape, np.float32)
         x = HostTensor(part, dtype)
-        doubled[(1,)](x, out, *x.stride(), ROWS=rows, COLUMNS=columns, on=on)
+        double[(1,)](x, out, *x.stride(), ROWS=rows, COLUMNS=columns, on=on)
         assert (out == part.astype(np.float32) * 2).all()
 
 
@@ -98,7 +98,7 @@ def test_a_name_may_change_its_type_within_an_iteration_of_a_loop(on: str) -> No
 
 
 @triton.jit
-def changed(out, n, HOW: tl.constexpr):
+def change_type(out, n, HOW: tl.constexpr):
     total = 0
     for i in range(n):
         if HOW == 0:
@@ -130,13 +130,13 @@ def test_but_has_the_type_it_had_where_the_iteration_ends(
     how: int, message: str, line: int
 ) -> None:
     with pytest.raises(triton.CompilationError, match=message) as caught:
-        changed.module({"out": "*i32", "n": "i32"}, {"HOW": how})
-    first = changed.fn.__code__.co_firstlineno
+        change_type.module({"out": "*i32", "n": "i32"}, {"HOW": how})
+    first = change_type.fn.__code__.co_firstlineno
     assert caught.value.line == first + line
 
 
 @triton.jit
-def turned(out, x, n, HALF: tl.constexpr):
+def rotate_halves(out, x, n, HALF: tl.constexpr):
     row = tl.program_id(0)
     i = tl.arange(0, HALF)
     low, high = tl.load(x + row * n + i), tl.load(x + row * n + HALF + i)
@@ -149,7 +149,7 @@ def test_results_may_be_written_over_an_argument(on: str) -> None:
     whole = np.arange(3 * 8, dtype=np.float32).reshape(3, 8)
     expected = np.concatenate([-whole[:, 4:], whole[:, :4]], axis=1)
     one, other = HostTensor(whole, "float32"), HostTensor(whole, "float32")
-    turned[(3,)](one, other, 8, HALF=4, on=on)
+    rotate_halves[(3,)](one, other, 8, HALF=4, on=on)
     assert (whole == expected).all()
 
 

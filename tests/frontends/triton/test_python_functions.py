@@ -38,14 +38,14 @@ class Maker:
 
 
 @triton.constexpr_function
-def marked(n: int) -> int:
+def successor(n: int) -> int:
     return n + 1
 
 
 GLOBALS = {
     "os": os, "sys": sys, "math": math, "operator": operator, "functools": functools, "np": np,
     "LIST": LIST, "PATH": str(TOUCHED), "helper": helper, "Maker": Maker, "Pair": Pair,
-    "marked": marked, "Path": Path, "tl": tl, "triton": triton,
+    "successor": successor, "Path": Path, "tl": tl, "triton": triton,
 }  # fmt: skip
 
 REFUSED = [
@@ -78,7 +78,7 @@ UNROLLED = {
 }
 
 
-def compiled(statement: str) -> tileir.Module:
+def compile_statement(statement: str) -> tileir.Module:
     return kernel_of(f"def k(x):\n    {statement}\n", "k", GLOBALS).module({"x": "*i32"}, {})
 
 
@@ -86,7 +86,7 @@ def compiled(statement: str) -> tileir.Module:
 def test_what_does_more_than_compute_is_not_called(expression: str) -> None:
     before = list(LIST)
     with pytest.raises(tileir.TileirError) as caught:
-        compiled(f"a = {expression}")
+        compile_statement(f"a = {expression}")
     assert caught.value.location is not None
     assert not TOUCHED.exists() and before == LIST
 
@@ -94,14 +94,14 @@ def test_what_does_more_than_compute_is_not_called(expression: str) -> None:
 @for_each("expression", LARGE)
 def test_what_is_computed_is_bounded(expression: str) -> None:
     with pytest.raises(tileir.TileirError) as caught:
-        compiled(f"a: tl.constexpr = {expression}")
+        compile_statement(f"a: tl.constexpr = {expression}")
     assert caught.value.location is not None
 
 
 @pytest.mark.parametrize("name", UNROLLED)
 def test_what_is_unrolled_is_bounded(name: str) -> None:
     with tileir.limits.limits(evaluations=3000), pytest.raises(tileir.TileirError) as caught:
-        compiled(UNROLLED[name])
+        compile_statement(UNROLLED[name])
     assert caught.value.location is not None
     assert caught.value.code in ("TIR1004", "TIR1601")
 
@@ -121,7 +121,7 @@ def test_calls_that_double_are_bounded() -> None:
     ("expression", "value"),
     [
         ("math.ceil(math.log2(100))", 7),
-        ("marked(4)", 5),
+        ("successor(4)", 5),
         ("int('12')", 12),
         ("Pair(1, 2).second", 2),
         ("len('abc'.upper())", 3),
@@ -139,7 +139,7 @@ def test_calls_that_double_are_bounded() -> None:
 def test_what_computes_is_called(expression: str, value: int) -> None:
     from tileir.textual import print_module
 
-    text = print_module(compiled(f"a: tl.constexpr = {expression}\n    tl.store(x, a)"))
+    text = print_module(compile_statement(f"a: tl.constexpr = {expression}\n    tl.store(x, a)"))
     assert f"store %x, {value} loc" in text
 
 

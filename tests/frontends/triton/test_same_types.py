@@ -19,7 +19,7 @@ RELATIONS = (np.less, np.less_equal, np.greater, np.greater_equal, np.equal, np.
 
 
 @triton.jit
-def compared(x, y, out, N: tl.constexpr, BOOLS: tl.constexpr):
+def compare(x, y, out, N: tl.constexpr, BOOLS: tl.constexpr):
     i = tl.arange(0, N)
     a, b = tl.load(x + i), tl.load(y + i)
     if BOOLS:
@@ -33,7 +33,7 @@ def compared(x, y, out, N: tl.constexpr, BOOLS: tl.constexpr):
 
 
 @triton.jit
-def divided(x, y, out, N: tl.constexpr):
+def divide(x, y, out, N: tl.constexpr):
     i = tl.arange(0, N)
     a, b = tl.load(x + i), tl.load(y + i)
     tl.store(out + i, a // b)
@@ -41,7 +41,7 @@ def divided(x, y, out, N: tl.constexpr):
 
 
 @triton.jit
-def narrowed(x, out, N: tl.constexpr, TO: tl.constexpr):
+def narrow(x, out, N: tl.constexpr, TO: tl.constexpr):
     i = tl.arange(0, N)
     tl.store(out + i, tl.load(x + i).to(TO).to(tl.float32))
 
@@ -68,7 +68,7 @@ def test_relations(kind: np.dtype[Any], bools: bool) -> None:
     """A NaN is unequal to all; true is more than false."""
     x, y = pairs(kind)
     out = np.zeros(6 * x.size, np.int8)
-    compared[(1,)](x, y, out, N=x.size, BOOLS=bools, on="interpreter")
+    compare[(1,)](x, y, out, N=x.size, BOOLS=bools, on="interpreter")
     a, b = (x != 0, y != 0) if bools else (x, y)
     expected = [relation(a, b) for relation in RELATIONS]
     np.testing.assert_array_equal(out.reshape(6, -1), np.array(expected).astype(np.int8))
@@ -81,7 +81,7 @@ def test_quotients_and_remainders(kind: np.dtype[Any]) -> None:
     low = np.iinfo(kind).min
     y[(y == 0) | ((x == low) & (y.astype(object) == -1))] = 3
     out = np.zeros(2 * x.size, kind)
-    divided[(1,)](x, y, out, N=x.size, on="interpreter")
+    divide[(1,)](x, y, out, N=x.size, on="interpreter")
     a, b = x.astype(object), y.astype(object)
     quotients = [
         abs(p) // abs(q) * (1 if (p < 0) == (q < 0) else -1) for p, q in zip(a, b, strict=True)
@@ -102,7 +102,7 @@ def test_integers_become_the_nearest_floats_of_8_bits(kind: np.dtype[Any], name:
     to, dtype = EIGHT_BITS[name]
     x = np.concatenate([numbers(kind), np.array([2, 3, 9, 17, 19, 100, 119, 127], kind)])
     out = np.zeros(x.size, np.float32)
-    narrowed[(1,)](x, out, N=x.size, TO=to, on="interpreter")
+    narrow[(1,)](x, out, N=x.size, TO=to, on="interpreter")
     largest = float(ml_dtypes.finfo(dtype).max)
     expected = np.clip(x.astype(np.float32), -largest, largest).astype(dtype).astype(np.float32)
     np.testing.assert_array_equal(out, expected)

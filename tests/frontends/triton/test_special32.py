@@ -18,7 +18,7 @@ from tileir.frontends.triton.language import special32
 RANDOM = np.random.default_rng(29)
 
 
-def computed(name: str, on: str, *operands: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+def evaluate(name: str, on: str, *operands: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     count = len(operands[0])
     b = Builder()
     with b.kernel("k", x=pointer(F32), y=pointer(F32), out=pointer(F32)) as (x, y, out):
@@ -127,7 +127,7 @@ def test_functions_are_as_near_as_stated(name: str) -> None:
     formula, x, worst = CASES[name]
     exact = np.array([formula(float(v)) for v in x])
     usual = np.abs(exact) >= np.finfo(np.float32).tiny
-    result = computed(name, "simt", x)
+    result = evaluate(name, "simt", x)
     off = np.abs(result - exact) / np.spacing(np.abs(exact.astype(np.float32)))
     assert off[usual & (exact != 0)].max() <= worst
 
@@ -139,7 +139,7 @@ def test_distances_neither_overflow_nor_underflow(name: str) -> None:
     exact = np.hypot(x.astype(np.float64), y.astype(np.float64))
     exact = exact if name == "hypot" else 1 / exact
     usual = (exact < 3.4e38) & (exact > 1.2e-38)
-    result = computed(name, "simt", x, y)
+    result = evaluate(name, "simt", x, y)
     off = np.abs(result - exact) / np.spacing(exact.astype(np.float32))
     assert usual.sum() > 800 and off[usual].max() <= 2.5
 
@@ -180,7 +180,7 @@ EXPECTED: dict[str, list[float]] = {
 @pytest.mark.parametrize("on", ["simt", "interpreter"])
 @pytest.mark.parametrize("name", sorted(EXPECTED))
 def test_ends_of_the_range(name: str, on: str) -> None:
-    result = computed(name, on, np.array(ENDS))
+    result = evaluate(name, on, np.array(ENDS))
     expected = np.array(EXPECTED[name])
     np.testing.assert_allclose(result, expected, rtol=1e-4, atol=2e-39)
     if name == "sinpi":
@@ -191,6 +191,6 @@ def test_ends_of_the_range(name: str, on: str) -> None:
 def test_distances_at_the_ends(on: str) -> None:
     x = np.array([0, math.inf, math.nan, math.nan, 2.0**-149, 3e38])
     y = np.array([0, math.nan, -math.inf, 1, 0, 0])
-    np.testing.assert_allclose(computed("hypot", on, x, y), np.hypot(x, y), rtol=1e-6)
-    result = computed("inverse_hypot", on, x, y)
+    np.testing.assert_allclose(evaluate("hypot", on, x, y), np.hypot(x, y), rtol=1e-6)
+    result = evaluate("inverse_hypot", on, x, y)
     np.testing.assert_array_equal(result[:5], [math.inf, 0, 0, math.nan, math.inf])

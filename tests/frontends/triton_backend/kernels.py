@@ -89,6 +89,17 @@ module {
 """
 """y[0] = *(float *)t[0]: the address of a tensor that is not an argument."""
 
+PRINT = """\
+module {
+  tt.func public @print(%x: !tt.ptr<f32>) {
+    %v = tt.load %x : !tt.ptr<f32>
+    tt.print " v: " {hex = false, isSigned = array<i32: 0>} : %v : f32
+    tt.return
+  }
+}
+"""
+"""Prints x[0]."""
+
 MATMUL = Path(__file__).with_name("matmul.ttir").read_text()
 """c = a b in f16 by tiles of 128 x 256 x 64, masked at every edge: parameters a, b, c, m, n, k."""
 

@@ -19,7 +19,7 @@ def transpose(x, y, xs, xt, ys, yt, R: tl.constexpr, C: tl.constexpr):
 
 @triton.autotune([triton.Config({"B": 32}), triton.Config({"B": 64}, num_warps=2)], key=["n"])
 @triton.jit
-def tuned(x, y, n, B: tl.constexpr):
+def tuned_scale(x, y, n, B: tl.constexpr):
     i = tl.program_id(0) * B + tl.arange(0, B)
     tl.store(y + i, tl.load(x + i, mask=i < n) * 3, mask=i < n)
 
@@ -53,7 +53,7 @@ transpose[(1,)](x, y, *x.stride(), *y.stride(), R=32, C=16)
 assert torch.equal(x, y)
 
 x, y = torch.randn(130), torch.zeros(130)
-tuned[lambda meta: (triton.cdiv(130, meta["B"]),)](x, y, 130)
+tuned_scale[lambda meta: (triton.cdiv(130, meta["B"]),)](x, y, 130)
 assert torch.equal(y, x * 3)
 kernel = double.warmup(torch.zeros(8), torch.zeros(8), 8, B=8, grid=(1,))
 kernel._init_handles()

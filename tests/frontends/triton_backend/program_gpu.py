@@ -51,7 +51,7 @@ if hasattr(tl, "make_tensor_descriptor"):  # the host makes descriptors since Tr
     KERNELS.append((copy, described, 16, 1))
 
 
-def compiled(kernel, signature, block, num_ctas):
+def compile_kernel(kernel, signature, block, num_ctas):
     kinds = enumerate(signature.values())
     attributes = {(i,): [["tt.divisibility", 16]] for i, k in kinds if k[:6] != "tensor"}
     place = (kernel.arg_names.index("B"),)
@@ -87,7 +87,7 @@ def parameter_bytes(kernel):
     return [int(bits) // 8 for bits in re.findall(r"\.param \.[ub](\d+) ", head)]
 
 
-compiled_kernels = [compiled(*each) for each in KERNELS]
+compiled_kernels = [compile_kernel(*each) for each in KERNELS]
 print(
     json.dumps(
         {

@@ -13,7 +13,7 @@ from tileir.frontends.triton_backend.cpu.programs import CpuProgram
 from tileir.frontends.triton_backend.cpu.uninitialized import fill_with_pattern, unwritten_bytes
 
 from .fakes import Tensor
-from .kernels import ADD, BLOCK_OF_8, OF_A_LIBRARY, RACE, TABLE, TOTAL_OF_MASKED
+from .kernels import ADD, BLOCK_OF_8, OF_A_LIBRARY, PRINT, RACE, TABLE, TOTAL_OF_MASKED
 
 MODES = ("native", "interpreter", "simt")
 
@@ -69,8 +69,7 @@ def test_accesses_outside_of_the_storage_are_refused_at_the_users_line(mode):
     assert str(caught.value.location).startswith("user.py:5")
 
 
-def test_a_pointer_may_reach_what_of_its_storage_is_before_it(monkeypatch):
-    monkeypatch.setenv("TILEIR_TRITON_CPU", "interpreter")
+def test_a_pointer_may_reach_what_of_its_storage_is_before_it(mode):
     back = ADD.replace(
         "%i = arith.addi %s, %r",
         "%c = arith.constant dense<-8> : tensor<64xi32> loc(#loc1)\n"
@@ -80,6 +79,14 @@ def test_a_pointer_may_reach_what_of_its_storage_is_before_it(monkeypatch):
     x, y = Tensor(memory(100), 8), Tensor(memory(100), 8)
     program(back).launch((1, 1, 1), [x, y, 64])
     assert (y.memory[:64] == 2 * np.arange(64)).all()
+
+
+def test_prints_are_on_standard_output(mode, capsys):
+    x = Tensor(memory(4) + 2)
+    program(PRINT, "print").launch((2, 1, 1), [x])
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[:3] for line in lines] == [["(0,", "0,", "0)"], ["(1,", "0,", "0)"]]
+    assert [line.split()[-1] for line in lines] == ["2.0" if mode == "interpreter" else "2"] * 2
 
 
 def test_addresses_in_tables_may_be_of_any_memory():
@@ -185,11 +192,11 @@ def test_a_kernel_is_compiled_once(monkeypatch):
     monkeypatch.setenv("TILEIR_TRITON_CPU", "native")
     compiled, own = [], programs.compile_for_cpu
 
-    def counted(*arguments, **named):
+    def count_and_compile(*arguments, **named):
         compiled.append(arguments)
         return own(*arguments, **named)
 
-    monkeypatch.setattr(programs, "compile_for_cpu", counted)
+    monkeypatch.setattr(programs, "compile_for_cpu", count_and_compile)
     cpu_program, x, y = program(ADD), Tensor(memory(64)), Tensor(memory(64))
     for _ in range(5):
         cpu_program.launch((1, 1, 1), [x, y, 64])

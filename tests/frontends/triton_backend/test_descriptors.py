@@ -27,7 +27,7 @@ def run(module, arguments):
     return y.reshape(4, 8)
 
 
-def expected(outside):
+def reference(outside):
     block = np.full((4, 8), outside, np.float32)
     block[:3, :5] = X[:, :5]
     return block
@@ -37,7 +37,7 @@ def expected(outside):
 def test_what_a_launcher_passes_is_the_descriptor(flags):
     module = with_launcher_parameters(ttir.read(BLOCK_OF_8), "block", flags)
     wide = [3, 5, 8, 1, *[False] * flags]
-    np.testing.assert_array_equal(run(module, [X.reshape(-1), *wide, 3, 5, 8, 1]), expected(0))
+    np.testing.assert_array_equal(run(module, [X.reshape(-1), *wide, 3, 5, 8, 1]), reference(0))
 
 
 def test_a_launcher_may_not_ask_for_nan():
@@ -49,7 +49,7 @@ def test_a_launcher_may_not_ask_for_nan():
 @pytest.mark.parametrize(("nan", "outside"), [((), 0), ((0,), np.nan)])
 def test_a_kernel_makes_the_descriptor(nan, outside):
     module = with_made_descriptors(ttir.read(BLOCK_OF_8), "block", (0,), nan)
-    np.testing.assert_array_equal(run(module, [X.reshape(-1), 3, 5, 8, 1]), expected(outside))
+    np.testing.assert_array_equal(run(module, [X.reshape(-1), 3, 5, 8, 1]), reference(outside))
 
 
 def test_strides_are_multiples_of_16_bytes():
@@ -80,7 +80,7 @@ def test_whole_numbers_have_no_nan():
     x = X.astype(np.int32).reshape(-1)
     arguments = [x, 3, 5, 8, 1, True, False, 3, 5, 8, 1, y]
     executor("interpreter").launch(module, "block", (1, 1, 1), arguments)
-    np.testing.assert_array_equal(y.reshape(4, 8), expected(0).astype(np.int32))
+    np.testing.assert_array_equal(y.reshape(4, 8), reference(0).astype(np.int32))
 
 
 def test_promises_of_strides_are_kept():

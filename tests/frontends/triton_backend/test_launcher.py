@@ -261,14 +261,14 @@ def test_instances_that_return_early_keep_tritons_launcher(triton, machine):
     assert getattr(kernel.metadata, TENSOR_MAPS) == {}
 
 
-def resized(text, extent, less):
+def resize_tiles(text, extent, less):
     """A matmul whose tiles have `less` rows or columns in place of `extent`."""
     return re.sub(rf"(?<![c\d]){extent}(?!\d)", str(less), text)
 
 
 @pytest.mark.parametrize(("extent", "less"), [(128, 32), (256, 64)], ids=["rows", "columns"])
 def test_small_tiles_keep_tritons_launcher(triton, machine, extent, less):
-    kernel = build(triton, resized(MATMUL, extent, less), MATMUL_TYPES)
+    kernel = build(triton, resize_tiles(MATMUL, extent, less), MATMUL_TYPES)
     assert kernel.metadata.compiled_by.startswith("tileir")
     assert getattr(kernel.metadata, TENSOR_MAPS) == {}
 
@@ -277,7 +277,7 @@ def test_small_tiles_keep_tritons_launcher(triton, machine, extent, less):
 def test_two_warpgroups_alternate_tiles_of_64_rows(triton, machine, warps):
     """4 stages of 40 KiB, next to the buffers of results of each warpgroup. Where one tensor has no
     map, as with a stride of 0, no threads of this version read it: the fallback is faster."""
-    kernel = build(triton, resized(MATMUL, 128, 64), MATMUL_TYPES, num_warps=warps)
+    kernel = build(triton, resize_tiles(MATMUL, 128, 64), MATMUL_TYPES, num_warps=warps)
     assert getattr(kernel.metadata, TENSOR_MAPS) == ALTERNATING
     launch(kernel, matmul_arguments())
     (loaded,) = machine.kernels
@@ -300,7 +300,7 @@ def test_square_tiles_are_multiplied_by_two_warpgroups_from_all_of_shared_memory
     triton, machine, warps
 ):
     """6 stages of 32 KiB, although the launch asks for 3, next to the buffers of results."""
-    kernel = build(triton, resized(MATMUL, 256, 128), MATMUL_TYPES, num_warps=warps)
+    kernel = build(triton, resize_tiles(MATMUL, 256, 128), MATMUL_TYPES, num_warps=warps)
     assert getattr(kernel.metadata, TENSOR_MAPS) == AS_MANY_STAGES_AS_FIT
     launch(kernel, matmul_arguments())
     (loaded,) = machine.kernels
@@ -310,12 +310,12 @@ def test_square_tiles_are_multiplied_by_two_warpgroups_from_all_of_shared_memory
     assert "cp.async.bulk" not in fallback.ptx and fallback.plan.shared == 3 * (32 << 10)
 
 
-def unaligned(text):
+def remove_divisors(text):
     """With rows of which Triton knows no divisor."""
     return re.sub(r"(%k: i32) \{[^}]*\}", r"\1", text)
 
 
-def scaled(text):
+def scale_accumulator(text):
     """With the sum scaled in every iteration."""
     dot = next(line for line in text.splitlines() if " tt.dot " in line)
     result = dot.split()[0]
@@ -364,20 +364,20 @@ def at_loaded_places(text):
 
 
 @pytest.mark.parametrize(
-    "change", [unaligned, scaled, scaled_by_scattered_elements, at_loaded_places]
+    "change", [remove_divisors, scale_accumulator, scaled_by_scattered_elements, at_loaded_places]
 )
 def test_square_tiles_that_do_not_stream_keep_tritons_launcher(triton, machine, change):
     """Where threads may have to copy rows, each matmul is waited for, threads have an address for
     each column, or copies wait for loads."""
     assert change(MATMUL) != MATMUL
-    kernel = build(triton, change(resized(MATMUL, 256, 128)), MATMUL_TYPES)
+    kernel = build(triton, change(resize_tiles(MATMUL, 256, 128)), MATMUL_TYPES)
     assert kernel.metadata.compiled_by.startswith("tileir")
     assert getattr(kernel.metadata, TENSOR_MAPS) == {}
 
 
 def test_square_tiles_of_scaled_dots_have_tensor_maps(triton, machine):
     """Registers hold two accumulators, and no other block."""
-    text = with_scaled_dots(resized(MATMUL, 256, 128))
+    text = with_scaled_dots(resize_tiles(MATMUL, 256, 128))
     kernel = build(triton, text, MATMUL_TYPES)
     assert getattr(kernel.metadata, TENSOR_MAPS) == AS_MANY_STAGES_AS_FIT
     launch(kernel, matmul_arguments())
@@ -386,7 +386,7 @@ def test_square_tiles_of_scaled_dots_have_tensor_maps(triton, machine):
 
 
 def test_wide_tiles_that_do_not_stream_have_the_stages_of_the_launch(triton, machine):
-    kernel = build(triton, unaligned(MATMUL), MATMUL_TYPES)
+    kernel = build(triton, remove_divisors(MATMUL), MATMUL_TYPES)
     assert getattr(kernel.metadata, TENSOR_MAPS) == {"num_warps": 8, "num_stages": 3}
 
 
@@ -440,7 +440,7 @@ DESCRIBED_TYPES = {
 }  # fmt: skip
 
 
-def described(m, n, k, padding="zero"):
+def descriptor_arguments(m, n, k, padding="zero"):
     """Arguments of `DESCRIBED_MATMUL`."""
     shapes = ((m, k), (k, n), (m, n))
     descriptors = (
@@ -454,7 +454,7 @@ def test_a_matmul_of_descriptors_is_launched_with_tensor_maps(triton, machine):
     kernel = build(triton, DESCRIBED_MATMUL, DESCRIBED_TYPES)
     assert getattr(kernel.metadata, TENSOR_MAPS) == AS_MANY_STAGES_AS_FIT
     for _ in range(3):
-        launch(kernel, described(256, 512, 1024))
+        launch(kernel, descriptor_arguments(256, 512, 1024))
     assert not kernel.launched
     (loaded,) = machine.kernels
     assert "cp.async.bulk.tensor" in loaded.compiled.ptx
@@ -474,7 +474,7 @@ def test_rows_of_whole_vectors_have_a_version(triton, machine):
     kernel = build(triton, small(DESCRIBED_MATMUL), DESCRIBED_TYPES)
     assert getattr(kernel.metadata, TENSOR_MAPS)["warp_specialize"] is False
     for n in (328, 336, 328, 336):
-        launch(kernel, described(256, n, 1024))
+        launch(kernel, descriptor_arguments(256, n, 1024))
     assert not kernel.launched
     assert len(machine.kernels) == 2
     handles = [each.handle for each in machine.launches]
@@ -502,7 +502,7 @@ def test_results_that_threads_store_are_whole_vectors(triton, machine, n, wide):
     for name in "abc":
         kinds[name] = "tensordesc<fp16[128, 128]>"
     kernel = build(triton, two_results(), {name: kinds[name] for name in "abcdmnk"})
-    a, b, c, *numbers = described(256, n, 1024)[:6]
+    a, b, c, *numbers = descriptor_arguments(256, n, 1024)[:6]
     d = TensorDescriptor(TorchLike(16384, "float32", (256, n)), (256, n))
     launch(kernel, (a, b, c, d, *numbers))
     (loaded,) = machine.kernels
@@ -517,7 +517,7 @@ def test_a_limit_of_registers_is_that_of_every_version(triton, machine):
         kernel = build(triton, text, DESCRIBED_TYPES, maxnreg=224)
         assert kernel.metadata.compiled_by.startswith("tileir")
         for n in (328, 336):
-            launch(kernel, described(256, n, 1024))
+            launch(kernel, descriptor_arguments(256, n, 1024))
         assert not kernel.launched
     assert len(machine.kernels) == 4
     assert all(".maxnreg 224" in k.compiled.ptx for k in machine.kernels)
@@ -527,7 +527,7 @@ def test_a_limit_of_registers_is_that_of_every_version(triton, machine):
 def test_each_padding_has_a_version(triton, machine):
     kernel = build(triton, small(DESCRIBED_MATMUL), DESCRIBED_TYPES)
     for padding in ("zero", "nan", "nan", "zero"):
-        launch(kernel, described(256, 336, 1024, padding))
+        launch(kernel, descriptor_arguments(256, 336, 1024, padding))
     assert not kernel.launched
     first, *between, last = [each.handle for each in machine.launches]
     assert first == last

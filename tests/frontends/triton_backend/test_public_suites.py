@@ -16,7 +16,7 @@ def suites(benchmarks, monkeypatch):
     del sys.modules["suites"]
 
 
-def failed(error):
+def failed_outcome(error):
     return {"outcome": "failed", "error": error, "kernels": []}
 
 
@@ -27,13 +27,13 @@ PASSED, BEGAN = {"outcome": "passed", "kernels": []}, {"outcome": "began", "kern
     ("first", "second", "triton", "kind"),
     [
         (PASSED, None, None, "passed"),
-        (failed("AssertionError: Tensor-likes are not close!"), None, None, "unchecked"),
-        (failed("AssertionError: Tensor-likes are not close!"), None, BEGAN, "unchecked"),
-        (failed("AssertionError: Tensor-likes are not close!"), None, PASSED, "unchecked"),
-        (failed("AssertionError: Tensor-likes are not close!"), BEGAN, PASSED, "wrong"),
-        (failed("x"), failed("x"), failed("x"), "fails with Triton"),
-        (failed("x"), PASSED, PASSED, "unsteady"),
-        (failed("error[TIR0703]: k.ttir:1:2"), failed(""), PASSED, "refused"),
+        (failed_outcome("AssertionError: Tensor-likes are not close!"), None, None, "unchecked"),
+        (failed_outcome("AssertionError: Tensor-likes are not close!"), None, BEGAN, "unchecked"),
+        (failed_outcome("AssertionError: Tensor-likes are not close!"), None, PASSED, "unchecked"),
+        (failed_outcome("AssertionError: Tensor-likes are not close!"), BEGAN, PASSED, "wrong"),
+        (failed_outcome("x"), failed_outcome("x"), failed_outcome("x"), "fails with Triton"),
+        (failed_outcome("x"), PASSED, PASSED, "unsteady"),
+        (failed_outcome("error[TIR0703]: k.ttir:1:2"), failed_outcome(""), PASSED, "refused"),
         (BEGAN, BEGAN, PASSED, "failed"),
     ],
 )

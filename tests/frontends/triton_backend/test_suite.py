@@ -10,7 +10,7 @@ def suite(benchmarks):
     return benchmarks("triton_suite")
 
 
-def failed(error, case="test_core.py::test_add[1]"):
+def failed_outcome(error, case="test_core.py::test_add[1]"):
     return {"case": case, "outcome": "failed", "error": error}
 
 
@@ -20,13 +20,13 @@ def failed(error, case="test_core.py::test_add[1]"):
         ({"case": "c", "outcome": "passed"}, "passed"),
         ({"case": "c", "outcome": "skipped"}, "skipped"),
         ({"case": "c", "outcome": "began"}, "failed"),
-        (failed("KeyError: \"Unknown key: 'ttgir'\""), "GPU"),
-        (failed("AssertionError: Torch not compiled with CUDA enabled"), "GPU"),
-        (failed("assert False", "test_subprocess.py::test_print[print-int32]"), "printed"),
-        (failed("tileir.CompilationError: k.ttir:1:2: error[TIR1003]: ..."), "refused"),
-        (failed("AssertionError: Not equal to tolerance rtol=0.01"), "wrong"),
-        (failed("assert 1 <= 0"), "wrong"),
-        (failed("AttributeError: no such thing"), "failed"),
+        (failed_outcome("KeyError: \"Unknown key: 'ttgir'\""), "GPU"),
+        (failed_outcome("AssertionError: Torch not compiled with CUDA enabled"), "GPU"),
+        (failed_outcome("assert False", "test_subprocess.py::test_print[print-int32]"), "printed"),
+        (failed_outcome("tileir.CompilationError: k.ttir:1:2: error[TIR1003]: ..."), "refused"),
+        (failed_outcome("AssertionError: Not equal to tolerance rtol=0.01"), "wrong"),
+        (failed_outcome("assert 1 <= 0"), "wrong"),
+        (failed_outcome("AttributeError: no such thing"), "failed"),
     ],
 )
 def test_kinds_of_outcomes(suite, line, kind):

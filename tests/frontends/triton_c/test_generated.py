@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from tileir.frontends.triton_c import parse
 
 from ..budget import PART, SEEDS, over
-from ..imperative import WIDTH, decoded
-from ..malformed import mistaken, refused
+from ..imperative import WIDTH, decode
+from ..malformed import is_refused, mistaken
 
 
 @over(st.lists(st.integers(0, 11), max_size=60), st.integers(-99, 99), st.integers(-99, 99))
@@ -28,14 +28,14 @@ def test_generated_programs_on_threads_and_on_this_machine(seed: int, on: str) -
 
 
 def check(numbers: list[int], n: int, m: int, on: str) -> None:
-    program = decoded(numbers)
+    program = decode(numbers)
     x = np.random.default_rng(len(numbers)).integers(-99, 99, 2 * WIDTH).astype(np.int32)
     out = np.zeros(4 * WIDTH, np.int32)
     parse(program.c(), "k.c").kernel()[(1,)](x, out, n, m, on=on)
     np.testing.assert_array_equal(out, program.run(x, n, m), program.c())
 
 
-GENERATED = [decoded(np.random.default_rng(s).integers(0, 12, 50).tolist()) for s in range(12)]
+GENERATED = [decode(np.random.default_rng(s).integers(0, 12, 50).tolist()) for s in range(12)]
 SOURCES = [
     *(program.c() for program in GENERATED),
     """#define N 16
@@ -58,7 +58,7 @@ kernel void k(restrict read_only float* x, float* out, int n) {
 @pytest.mark.parametrize("seed", SEEDS)
 def test_malformed_programs_end_in_errors_with_a_place(seed: int) -> None:
     count = sum(
-        refused(lambda text: parse(text, "k.c").module(), source)
+        is_refused(lambda text: parse(text, "k.c").module(), source)
         for source in mistaken(SOURCES, PART, seed)
     )
     assert count > PART // 3

@@ -42,7 +42,7 @@ C_TYPES = {
 }  # fmt: skip
 
 
-def promoted(*kinds: Any) -> Any:
+def promoted_type(*kinds: Any) -> Any:
     """The usual arithmetic conversions of C, with a `long` of 64 bits."""
     widths = [np.dtype(k) if np.dtype(k).itemsize > 4 else np.dtype(np.int32) for k in kinds
               if np.dtype(k).itemsize != 4] + [np.dtype(k) for k in kinds
@@ -59,7 +59,7 @@ def test_operators_of_two_types_are_those_of_c(left: str, right: str) -> None:
     """Shifts have the type of what is shifted; all others have that of both."""
     a, b = np.dtype(C_TYPES[left]), np.dtype(C_TYPES[right])
     x, y = np.iinfo(a).min // 2 - (a.kind == "u") * -5, 3
-    both, own = promoted(a, b), promoted(a)
+    both, own = promoted_type(a, b), promoted_type(a)
     text = f"{left} x = ({left})*in; {right} y = ({right})*(in + 1);"
     shifted, converted = np.array(x).astype(own), np.array(x).astype(both)
     ops = {
@@ -84,7 +84,7 @@ def test_numbers_with_a_value_have_types_of_c(kind: str) -> None:
     for value in (0, 1, 100):
         out = np.zeros(len(numbers), np.int64)
         program.kernel()[(1,)](np.array([value]), out)
-        own = promoted(C_TYPES[kind])
+        own = promoted_type(C_TYPES[kind])
         for n, result in zip(numbers, out.tolist(), strict=True):
             fits = n < 1 << 31 or (own.kind == "u" and n <= np.iinfo(own).max)
             total = value + n if own.itemsize == 8 or not fits else int(

@@ -92,7 +92,7 @@ INDEX = np.arange(N * GRID)
 PROGRAM, LANE = INDEX // N, (INDEX % N)
 
 
-def _hashed() -> np.ndarray:
+def _hash() -> np.ndarray:
     h = ((PROGRAM * 1540483477 + LANE) * 17).astype(np.int32)
     return np.abs(np.fmod(h, 512))
 
@@ -104,7 +104,7 @@ def _hashed() -> np.ndarray:
     [
         (BLOCK + SWAP, INDEX % 64 + 64 + INDEX // 64 * 128),
         (PARTS, (LANE + PROGRAM // 2 * 25088) % 3136),
-        (HASH, _hashed()),
+        (HASH, _hash()),
     ],
 )
 def test_offsets_are_those_of_triton(offsets: str, source: np.ndarray, on: str) -> None:
@@ -165,7 +165,7 @@ def test_indices_of_loops_that_step_by_blocks_load_vectors() -> None:
 NUMBERS = (-512, -1, 0, 1, 512)
 
 
-def promised(statements: str) -> bool:
+def may_assume_no_wrap(statements: str) -> bool:
     """Whether the multiplication of `%index` by 3, of which a contiguous dividend is made, is
     promised not to wrap. No address is made of it, which would promise that, too."""
     dividend = f"""\
@@ -198,7 +198,7 @@ def test_what_a_loop_counts_is_no_dividend_unless_it_counts_up_from_0(
     first, by = (f"%{n}" if x is not None else "%size" for n, x in names.items())
     loop = f"scf.for %index = {first} to %size step {by} : i32 {{\nDIVIDEND scf.yield\n}}\n"
     up = low is not None and low >= 0 and step is not None and step > 0
-    assert promised(text + loop) == up
+    assert may_assume_no_wrap(text + loop) == up
 
 
 @for_each(
@@ -214,7 +214,7 @@ def test_what_a_loop_counts_is_no_dividend_unless_it_counts_up_from_0(
     ],
 )
 def test_what_may_be_negative_is_no_dividend(statement: str, is_index: bool) -> None:
-    assert promised(f"{statement}\nDIVIDEND") == is_index
+    assert may_assume_no_wrap(f"{statement}\nDIVIDEND") == is_index
 
 
 @for_each(

@@ -10,7 +10,7 @@ from tests.sizes import for_each
 from tileir.frontends.ttir import CompilationError, read
 
 from ..budget import PART, SEEDS
-from ..malformed import mistaken, refused
+from ..malformed import is_refused, mistaken
 
 HERE = Path(__file__).parent
 TEXTS = [
@@ -32,7 +32,7 @@ FRAME = """module {{
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("seed", SEEDS)
 def test_malformed_texts_end_in_errors_with_a_place(seed: int) -> None:
-    refusals = [refused(read, source) for source in mistaken(TEXTS, PART, seed)]
+    refusals = [is_refused(read, source) for source in mistaken(TEXTS, PART, seed)]
     assert any(refusals)
 
 

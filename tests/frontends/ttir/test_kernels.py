@@ -21,11 +21,11 @@ F16, F32, I32, I64 = np.float16, np.float32, np.int32, np.int64
 RUN = ["interpreter", "simt", "cpu"]
 
 
-def drawn(*shape: int, seed: int = 0) -> Any:
+def random_array(*shape: int, seed: int = 0) -> Any:
     return np.random.default_rng(seed).standard_normal(shape).astype(F32)
 
 
-def launched(name: str, grid: Any, on: str, *args: Any) -> list[Any]:
+def launch(name: str, grid: Any, on: str, *args: Any) -> list[Any]:
     """The arguments after a launch."""
     module = read((HERE / f"{name}.ttir").read_text(), f"{name}.ttir", num_warps=4)
     executor(on).launch(module, None, grid, list(args))
@@ -48,16 +48,16 @@ def test_a_text_of_others_names_its_origin_and_licence(file: Path) -> None:
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize("on", RUN)
 def test_softmax_calls_functions_and_walks_rows(on: str) -> None:
-    x = drawn(7, 200)
-    out, *_ = launched("softmax", 3, on, np.zeros((7, 200), F32), x, 200, 200, 7, 200)
+    x = random_array(7, 200)
+    out, *_ = launch("softmax", 3, on, np.zeros((7, 200), F32), x, 200, 200, 7, 200)
     close(out, np.exp(x) / np.exp(x).sum(1, keepdims=True))
 
 
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("on", ["interpreter", "simt"])
 def test_matmul_by_groups_with_leaky_relu(on: str) -> None:
-    a, b = drawn(100, 96).astype(F16), drawn(96, 72, seed=1).astype(F16)
-    c = launched("matmul", 4, on, a, b, np.zeros((100, 72), F16), 100, 72, 96, 96, 72, 72)[2]
+    a, b = random_array(100, 96).astype(F16), random_array(96, 72, seed=1).astype(F16)
+    c = launch("matmul", 4, on, a, b, np.zeros((100, 72), F16), 100, 72, 96, 96, 72, 72)[2]
     product = a.astype(F32) @ b.astype(F32)
     close(c, np.where(product >= 0, product, 0.01 * product), 5e-3)
 
@@ -65,9 +65,9 @@ def test_matmul_by_groups_with_leaky_relu(on: str) -> None:
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("on", ["interpreter", "simt"])
 def test_causal_attention_by_descriptors(on: str) -> None:
-    q, k, v = (drawn(2, 128, 64, seed=i).astype(F16) for i in range(3))
+    q, k, v = (random_array(2, 128, 64, seed=i).astype(F16) for i in range(3))
     row, out = np.zeros((2, 128), F32), np.zeros((2, 128, 64), F16)
-    launched("attention", (2, 2), on, 0.5, row, 2, q, k, v, out, 128)
+    launch("attention", (2, 2), on, 0.5, row, 2, q, k, v, out, 128)
     s = np.einsum("hmd,hnd->hmn", q.astype(F32), k.astype(F32)) * 0.5
     s = np.where(np.tril(np.ones((128, 128), bool)), s, -np.inf)
     p = np.exp(s - s.max(-1, keepdims=True))
@@ -78,11 +78,11 @@ def test_causal_attention_by_descriptors(on: str) -> None:
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize("on", RUN)
 def test_layer_norm_backward_takes_locks(on: str) -> None:
-    x, dy, w = drawn(6, 100), drawn(6, 100, seed=1), drawn(100, seed=2)
+    x, dy, w = random_array(6, 100), random_array(6, 100, seed=1), random_array(100, seed=2)
     mean, rstd = x.mean(1), 1 / x.std(1)
     dx, dw, db = np.zeros((6, 100), F32), np.zeros((2, 100), F32), np.zeros((2, 100), F32)
     lock = np.zeros(4, I32)
-    launched("layer_norm_backward", 6, on, dx, dy, dw, db, x, w, mean, rstd, lock, 100, 100)
+    launch("layer_norm_backward", 6, on, dx, dy, dw, db, x, w, mean, rstd, lock, 100, 100)
     normal, weighted = (x - mean[:, None]) * rstd[:, None], w * dy
     c1, c2 = (normal * weighted).mean(1, keepdims=True), weighted.mean(1, keepdims=True)
     close(dx, (weighted - normal * c1 - c2) * rstd[:, None])
@@ -94,11 +94,11 @@ def test_layer_norm_backward_takes_locks(on: str) -> None:
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize("on", RUN)
 def test_argmax_finds_nan_first(on: str) -> None:
-    x = drawn(5, 64)
+    x = random_array(5, 64)
     x[2, 30] = x[2, 40] = np.nan
     x[1, 10] = x[1, 20] = 9
     place, most = np.zeros(5, I64), np.zeros(5, F32)
-    launched("argmax", 2, on, x, place, most, 5, 64)
+    launch("argmax", 2, on, x, place, most, 5, 64)
     assert place.tolist() == np.argmax(x, 1).tolist()
     np.testing.assert_array_equal(most, np.max(x, 1))
 
@@ -106,8 +106,8 @@ def test_argmax_finds_nan_first(on: str) -> None:
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("on", RUN)
 def test_a_split_scan_looks_back_at_other_blocks(on: str) -> None:
-    x, out, work = drawn(250), np.zeros(250, F32), np.zeros(8, I64)
-    launched("split_scan", 4, on, x, out, work, 250)
+    x, out, work = random_array(250), np.zeros(250, F32), np.zeros(8, I64)
+    launch("split_scan", 4, on, x, out, work, 250)
     close(out, np.cumsum(x, dtype=np.float64))
 
 
@@ -115,10 +115,10 @@ def test_a_split_scan_looks_back_at_other_blocks(on: str) -> None:
 @pytest.mark.parametrize("on", ["interpreter", "simt"])
 def test_scaled_dots(on: str) -> None:
     kind = ml_dtypes.float8_e5m2
-    a, b, out = drawn(64, 128).astype(kind), drawn(128, 64, seed=1).astype(kind), None
+    a, b, out = random_array(64, 128).astype(kind), random_array(128, 64, seed=1).astype(kind), None
     scales = [(np.arange(256) % n + 124).astype(np.int8).reshape(64, 4) for n in (3, 4)]
     out = np.zeros((64, 64), F32)
-    launched("scaled_matmul", 1, on, a, b, out, *scales, 64, 64, 128, 4, 128, 64, 64)
+    launch("scaled_matmul", 1, on, a, b, out, *scales, 64, 64, 128, 4, 128, 64, 64)
     left, right = (np.exp2(s.view(np.uint8).astype(F32) - 127).repeat(32, 1) for s in scales)
     close(out, (a.astype(F32) * left) @ (b.astype(F32) * right.T), 1e-3)
 
@@ -126,18 +126,18 @@ def test_scaled_dots(on: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("on", ["interpreter", "simt"])
 def test_persistent_matmuls_by_descriptors(on: str) -> None:
-    a, b = drawn(128, 96).astype(F16), drawn(128, 96, seed=1).astype(F16)
+    a, b = random_array(128, 96).astype(F16), random_array(128, 96, seed=1).astype(F16)
     c = np.zeros((128, 128), F16)
-    launched("descriptors", 3, on, a, b, c, 128, 128, 96)
+    launch("descriptors", 3, on, a, b, c, 128, 128, 96)
     close(c, a.astype(F32) @ b.astype(F32).T, 1e-2)
 
 
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize("on", RUN)
 def test_a_convolution_returns_early(on: str) -> None:
-    x, w, bias = (drawn(*s).astype(F16) for s in ((20, 40), (40, 4), (40,)))
+    x, w, bias = (random_array(*s).astype(F16) for s in ((20, 40), (40, 4), (40,)))
     starts, out = np.array([0, 7, 20], I32), np.zeros((20, 40), F16)
-    launched("causal_convolution", (2, 2, 2), on, x, w, bias, starts, out, 40, 40, 4)
+    launch("causal_convolution", (2, 2, 2), on, x, w, bias, starts, out, 40, 40, 4)
     for first, last in ((0, 7), (7, 20)):
         past = np.concatenate([np.zeros((3, 40)), x[first:last]])
         totals = sum(past[j : j + last - first] * w[:, j] for j in range(4)) + bias
@@ -146,8 +146,8 @@ def test_a_convolution_returns_early(on: str) -> None:
 
 @pytest.mark.parametrize("on", RUN)
 def test_a_recurrence_scans_pairs_backwards(on: str) -> None:
-    gates, tokens, out = drawn(4, 64), drawn(4, 64, seed=1), np.zeros((4, 64), F32)
-    launched("recurrence", (2, 2), on, gates, tokens, out)
+    gates, tokens, out = random_array(4, 64), random_array(4, 64, seed=1), np.zeros((4, 64), F32)
+    launch("recurrence", (2, 2), on, gates, tokens, out)
     expected, state = np.zeros((4, 64)), np.zeros(4)
     for i in reversed(range(64)):
         state = expected[:, i] = gates[:, i] * state + tokens[:, i]
@@ -157,14 +157,14 @@ def test_a_recurrence_scans_pairs_backwards(on: str) -> None:
 @pytest.mark.parametrize("on", RUN)
 def test_counts_are_added_up(on: str) -> None:
     x, counts = (np.arange(150) * 7 % 32).astype(I32), np.zeros(32, I32)
-    launched("histogram", 3, on, x, counts, 150)
+    launch("histogram", 3, on, x, counts, 150)
     assert (counts == np.bincount(x, minlength=32)).all()
 
 
 @pytest.mark.parametrize("on", RUN)
 def test_functions_of_libdevice_are_formulas(on: str) -> None:
     x, y = np.linspace(-1, 1, 100).astype(F32), np.zeros(100, F32)
-    launched("asin", 1, on, x, y, 100)
+    launch("asin", 1, on, x, y, 100)
     close(y, np.arcsin(x))
 
 

@@ -266,7 +266,7 @@ INTEGERS = [0, 1, -1, 16777217, -16777217, 33554435, 2**31 - 1, -(2**31), 2**53 
             2**63 - 1, -(2**63), 2**62 + 1, 2**24 + 2**54 + 1]  # fmt: skip
 
 
-def filled(values, dtype):
+def fill_randomly(values, dtype):
     """An array of these values, then random ones."""
     values = np.array(values, dtype)
     if dtype is np.float64:
@@ -276,7 +276,7 @@ def filled(values, dtype):
     return np.append(values, rest.astype(dtype))[:SIZE].copy()
 
 
-def rounded(exact: Fraction, direction: str, kind):
+def nearest_float(exact: Fraction, direction: str, kind):
     """The float of type `kind` next to `exact` in a direction."""
     with np.errstate(over="ignore"):
         nearest = kind(exact.numerator / exact.denominator)
@@ -305,14 +305,14 @@ def rounded(exact: Fraction, direction: str, kind):
 )
 def test_conversions_in_a_direction(on, direction, name, source, result):
     integers = [v for v in INTEGERS if source is np.int64 or abs(v) < 2**31]
-    x = filled(SPECIAL if source is np.float64 else integers, source)
+    x = fill_randomly(SPECIAL if source is np.float64 else integers, source)
     actual = call(on, f"__nv_{name}_{direction}", result, x)
     numbers = wide(x) if name[0] == "u" else [v.item() for v in x]
     for number, y in zip(numbers, actual, strict=True):
         expected = (
             result(number)
             if isinstance(number, float) and math.isinf(number)
-            else rounded(Fraction(number), direction, result)
+            else nearest_float(Fraction(number), direction, result)
         )
         assert y == expected, number
 
@@ -323,7 +323,7 @@ def test_conversions_in_a_direction(on, direction, name, source, result):
 @pytest.mark.parametrize("kind", [np.float32, np.float64])
 def test_roots_in_a_direction(on, direction, kind):
     least = [1e-45, 1e-38] if kind is np.float32 else [5e-324, 1e-310, 1e-290]
-    x = filled([0.0, 1.0, 4.0, 2.0, 3.0, 1e30, *least], np.float64)
+    x = fill_randomly([0.0, 1.0, 4.0, 2.0, 3.0, 1e30, *least], np.float64)
     x = np.minimum(np.abs(x), 3e38).astype(kind)
     letter = "f" if kind is np.float32 else "d"
     result = call(on, f"__nv_{letter}sqrt_{direction}", kind, x)
@@ -344,7 +344,7 @@ def test_roots_in_a_direction(on, direction, kind):
 
 @pytest.mark.parametrize("on", RUN)
 def test_words_of_doubles(on):
-    x = filled(SPECIAL, np.float64)
+    x = fill_randomly(SPECIAL, np.float64)
     words = x.view(np.int32).reshape(-1, 2)
     high, low = (words[:, i].copy() for i in (1, 0))
     assert (call(on, "__nv_double2hiint", np.int32, x) == high).all()

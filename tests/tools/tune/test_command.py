@@ -5,7 +5,7 @@ import xml.etree.ElementTree as ET
 from pathlib import Path
 
 import pytest
-from problems import bowl, misled, problem
+from problems import bowl, misleading_model, problem
 
 from tileir.backend.tuning import Pruning, tune
 from tileir.backend.tuning.report import duration, effects, explain, rank_correlation
@@ -38,7 +38,7 @@ entry:
 
 @pytest.fixture(scope="module")
 def result():
-    meter = FormulaMeter(bowl, misled, {"M=16,N=16,num_warps=1": "raise"})
+    meter = FormulaMeter(bowl, misleading_model, {"M=16,N=16,num_warps=1": "raise"})
     return tune(problem(), meter, executor=SynchronousExecutor(), pruning=Pruning(slower=1.4))
 
 
@@ -211,10 +211,10 @@ def test_lines_are_written_that_are_not_shown(capsys, result):
 
 
 def test_interrupted_runs_say_that_they_can_go_on(capsys, monkeypatch, tmp_path):
-    def interrupted(*_, **__):
+    def interrupt(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("tileir.tools.tune.tune", interrupted)
+    monkeypatch.setattr("tileir.tools.tune.tune", interrupt)
     file = tmp_path / "copy.tir"
     file.write_text(ADD)
     status, printed = run(capsys, str(file), "--on", "cpu", "--database", ":memory:")

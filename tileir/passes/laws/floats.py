@@ -77,7 +77,7 @@ WHOLE = tuple(
     for op in ("floor", "ceil", "ftrunc", "fround", "frint")
     for inner in ("floor", "ceil", "ftrunc", "fround", "frint")
 )
-"""Rounding to a whole number what is one."""
+"""Rounding an integral value to an integral value does nothing."""
 
 SELF_COMPARISON = tuple(
     Law(f"fcmp(x, x){{predicate = {word}}} = {'true, false' if holds else 'false, true'}")

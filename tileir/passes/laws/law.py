@@ -22,7 +22,8 @@ Bound: TypeAlias = dict[str, Operand]
 """The bindings of the names of a law."""
 
 PERMISSIONS = frozenset({"overflow", "fast"})
-"""Attributes that only permit: a law may match any value of them, and what it puts in has none."""
+"""Attributes that only permit: a law matches any value of them, and the new ops do not have
+them."""
 
 
 @attrs.frozen

@@ -1,4 +1,4 @@
-"""Laws of ops that move elements about."""
+"""Laws of shape ops."""
 
 from __future__ import annotations
 

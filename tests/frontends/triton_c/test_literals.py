@@ -1,0 +1,112 @@
+"""Literals: converted to every type, and combined, as variables of their types are."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tileir import TileirError
+from tileir.frontends.triton_c import parse
+
+TYPES = {
+    "bool": np.bool_, "char": np.int8, "unsigned char": np.uint8, "short": np.int16,
+    "unsigned short": np.uint16, "int": np.int32, "unsigned int": np.uint32, "long": np.int64,
+    "unsigned long": np.uint64, "half": np.float16, "float": np.float32, "double": np.float64,
+}  # fmt: skip
+INTEGERS = (
+    "0", "1", "2", "3", "-1", "-2", "127", "128", "254", "255", "256", "-129", "65535", "65536",
+    "2147483647", "2147483648", "4294967295", "4294967296", "-2147483648", "-2147483649",
+)  # fmt: skip
+FLOATS = ("0.0", "-0.0", "0.25", "0.5", "1.0", "1.5", "2.0", "2.5", "100.0")
+
+
+def converted_value(literal: str, name: str) -> float:
+    """The literal converted to a type of C and then to long or double: bool is whether it is not 0,
+    integers wrap."""
+    number = float(literal) if "." in literal else int(literal)
+    if name == "bool":
+        return int(number != 0)
+    kind = np.dtype(TYPES[name])
+    if kind.kind == "f":
+        return float(np.float64(number).astype(kind))
+    bits = 8 * kind.itemsize
+    low = int(number) & ((1 << bits) - 1)
+    is_negative = low >> (bits - 1) and (kind.kind == "i" or bits == 64)
+    return low - (1 << bits) if is_negative else low
+
+
+@pytest.mark.parametrize("name", TYPES)
+def test_literals_are_converted_to_every_type(name: str) -> None:
+    """By an initializer, and by a cast."""
+    is_float = np.dtype(TYPES[name]).kind == "f"
+    literals = [n for n in (*INTEGERS, *FLOATS) if name != "half" or abs(float(n)) < 60000]
+    wide = "double" if is_float else "long"
+    body = " ".join(
+        f"{name} v{i} = {n}; *(out + {2 * i}) = ({wide})v{i}; *(out + {2 * i + 1}) = ({name})({n});"
+        for i, n in enumerate(literals)
+    )
+    out = np.zeros(2 * len(literals), np.float64 if is_float else np.int64)
+    parse(f"kernel void k({wide}* out) {{ {body} }}").kernel()[(1,)](out, on="interpreter")
+    assert out[::2].tolist() == out[1::2].tolist() == [converted_value(n, name) for n in literals]
+
+
+VALUES = {
+    "true": "bool", "false": "bool", "(2 < 3)": "bool", "(!5)": "bool", "5": "int", "(-7)": "int",
+    "2147483648": "long", "(-2147483649)": "long", "2.5": "float", "(-0.0)": "float",
+}  # fmt: skip
+"""Literals, and the type of each."""
+
+OF_NUMBERS = (
+    "-{0}", "!{0}", "+{0}", "{0} - 7 > 0", "{0} + n", "{0} * {0}", "{0} ? n : 3", "n ? {0} : n",
+    "{0} && n", "{0} || n", "abs({0})", "max({0}, n)", "min({0}, {0})", "{0} < n", "{0} == n",
+    "exp({0})",
+)  # fmt: skip
+OF_INTEGERS = ("~{0}", "{0} << 3", "{0} >> 1", "{0} & 6", "*(x + 1 + ({0} & 1))")
+OF_SOME = ("bitcast({0})",)
+"""Expressions with a literal: of any, of one that is an integer, of one of a type with 32 bits."""
+
+
+def outcome(expressions: list[str], head: str = "") -> object:
+    """The results of expressions, or the code of an error."""
+    out = np.zeros(len(expressions), np.float64)
+    body = " ".join(f"*(out + {i}) = (double)({e});" for i, e in enumerate(expressions))
+    try:
+        program = parse(f"kernel void k(int n, int* x, double* out) {{ {head} {body} }}").kernel()
+        program[(1,)](3, np.arange(8, dtype=np.int32), out, on="interpreter")
+    except TileirError as error:
+        return error.code
+    return [repr(x) for x in out.tolist()]
+
+
+@pytest.mark.parametrize("literal", VALUES)
+def test_literals_are_used_as_variables_of_their_types(literal: str) -> None:
+    head = f"{VALUES[literal]} v = {literal};"
+    is_float = VALUES[literal] == "float"
+    together = (*OF_NUMBERS, *OF_INTEGERS)[: len(OF_NUMBERS) if is_float else None]
+    for uses in (together, *((use,) for use in (*OF_SOME, *OF_INTEGERS[:2]))):
+        literals, variables = ([use.format(x) for use in uses] for x in (literal, "v"))
+        assert outcome(literals) == outcome(variables, head), uses
+    assert isinstance(outcome([use.format("v") for use in together], head), list)
+
+
+@pytest.mark.parametrize("name", [n for n in TYPES if np.dtype(TYPES[n]).kind in "iu"])
+def test_literals_are_shifted_in_their_type_or_a_wider_one(name: str) -> None:
+    """An int by the bits of an int, and by those of a long if the count is one."""
+    bits = 64 if "long" in name else 32
+    number, out = 1 << bits - 1, np.zeros(4, np.int64)
+    body = f"""{name} n = {bits - 1}; {name} two = 2;
+        *out = 1 << n; *(out + 1) = 5 << two; *(out + 2) = -7 >> two;
+        *(out + 3) = 3000000000 >> two;"""
+    parse(f"kernel void k(long* out) {{ {body} }}").kernel()[(1,)](out, on="interpreter")
+    assert out.tolist() == [-number, 20, -2, 750000000]
+
+
+def test_casts_fill_tiles() -> None:
+    out = np.zeros((4, 8), np.int32)
+    body = """int i[8] = 0 ... 8; int r[4] = 0 ... 4;
+        int a[4, 8] = (int[4, 8])(r[:, newaxis] * 8);
+        int s[8] = sum((int[4, 8])a + (int[4, 8])i[newaxis, :], 0);
+        *(out + r[:, newaxis] * 8 + i[newaxis, :]) = s[newaxis, :] + sum((short[8])3, 0);"""
+    parse(f"kernel void k(int* out) {{ {body} }}").kernel()[(1,)](out, on="interpreter")
+    expected = 8 * 6 + 4 * np.arange(8) + 24
+    assert (out == expected).all()
