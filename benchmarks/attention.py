@@ -13,14 +13,11 @@ torch has no attention of 8 bits.
 
 from __future__ import annotations
 
-import argparse
-import json
 import math
 import sys
-import time
-from pathlib import Path
 from typing import Any, NamedTuple
 
+import attention_rows
 import checks
 import matmul_shapes
 import timing
@@ -174,7 +171,7 @@ def tensors(kind: str, shape: tuple[int, ...], group: int) -> tuple[Any, Any]:
 
 
 def row(
-    kind: str, d: int, causal: bool, t: int, compiled: dict[Block, LoadedKernel], group: int
+    kind: str, d: int, causal: bool, t: int, group: int, compiled: dict[Block, LoadedKernel]
 ) -> Any:
     """One line of the table."""
     torch.manual_seed(t)
@@ -220,25 +217,7 @@ def row(
 
 def main() -> int:
     """Measure and print; 1 where a kernel is wrong."""
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--out")
-    parser.add_argument("--kind", default="bf16")
-    parser.add_argument("--sizes", default="128,64")
-    parser.add_argument("--lengths", default=",".join(map(str, LENGTHS)))
-    parser.add_argument("--group", type=int, default=1)
-    parser.add_argument("--seconds", type=float, default=500)
-    options = parser.parse_args()
-    end, rows = time.monotonic() + options.seconds, []
-    for d in map(int, options.sizes.split(",")):
-        for causal in (False, True):
-            compiled = kernels(options.kind, d, causal, options.group)
-            for t in map(int, options.lengths.split(",")):
-                if time.monotonic() < end:
-                    rows.append(row(options.kind, d, causal, t, compiled, options.group))
-    if options.out:
-        text = json.dumps({"device": matmul_shapes.device(), "rows": rows}, indent=1)
-        Path(options.out).write_text(text)
-    return int(any(r["wrong"] for r in rows))
+    return attention_rows.run(__doc__, LENGTHS, kernels, row)
 
 
 if __name__ == "__main__":

@@ -14,16 +14,13 @@ heads of queries share one of keys.
 
 from __future__ import annotations
 
-import argparse
-import json
 import math
 import sys
-import time
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 from typing import Any, NamedTuple
 
+import attention_rows
 import checks
 import matmul_shapes
 import timing
@@ -378,26 +375,9 @@ def sequence(calls: list[Call]) -> Call:
 
 def main() -> int:
     """Measure and print; 1 where a kernel is wrong."""
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--out")
-    parser.add_argument("--kind", default="bf16")
-    parser.add_argument("--sizes", default="128,64")
-    parser.add_argument("--lengths", default=",".join(map(str, LENGTHS)))
-    parser.add_argument("--group", type=int, default=1)
-    parser.add_argument("--seconds", type=float, default=500)
-    options = parser.parse_args()
-    end, rows = time.monotonic() + options.seconds, []
-    for d in map(int, options.sizes.split(",")):
-        for causal in (False, True):
-            compiled = kernels(options.kind, d, causal)
-            for t in map(int, options.lengths.split(",")):
-                if time.monotonic() < end:
-                    group, kind = options.group, options.kind
-                    rows.append(row(kind, d, causal, t, group, compiled))
-    if options.out:
-        text = json.dumps({"device": matmul_shapes.device(), "rows": rows}, indent=1)
-        Path(options.out).write_text(text)
-    return int(any(r["wrong"] for r in rows))
+    return attention_rows.run(
+        __doc__, LENGTHS, lambda kind, d, causal, group: kernels(kind, d, causal), row
+    )
 
 
 if __name__ == "__main__":

@@ -52,20 +52,21 @@ _FIXED = """
 _READING = """
 ## Time to read a text
 
-The time to read a text is proportional to its length. The times are seconds of one core for
-1,048,576 characters, for a usual text and for the densest texts:
+The time to read a text is proportional to its length. The times are seconds of CPU time of one
+core per MiB (1,048,576 characters), the best of three runs on a busy machine. The slowest texts are
+the densest: of `.tir` 31 kinds, of TTIR 15, of each other row 3 to 6.
 
-| text | usual | slowest | what takes the time |
+| text, up to the verified module | usual | slowest | the slowest texts |
 | --- | --- | --- | --- |
-| `.tir`, from the text to the verified module | 0.5 | 1.4 | an op or block for each short line |
-| TTIR, from the text to the verified module | 0.6 | 3.5 | regions: a loop becomes three blocks |
-| Triton's Python, from the function to the verified module | 9 | 10 | an expression is evaluated |
-| Decoupled Triton, Tile, Tensor Comprehensions | 5 | 11 | tokens and trees of the parser |
-| Triton-C | 8 | 20 | the same, after the preprocessor |
+| `.tir` | 0.3 to 0.5 | 1.1 | a block for each branch |
+| TTIR | 0.5 to 0.9 | 6.6 | empty loops: each becomes three blocks |
+| Triton's Python | 4.0 | 9.7 | `n+n`: an expression is evaluated |
+| Decoupled Triton, Tile, Tensor Comprehensions | 3.6 to 5.8 | 7.5 | long expressions: tokens |
+| Triton-C | 7.1 to 16 | 25 | empty conditionals: tokens, blocks |
 
-A program in the languages of the last two rows has at most `source_characters` characters, which
-bounds the time. `evaluations` bounds how often parts of a kernel in Triton's Python are
-unrolled and inlined.
+[Decision 17](../decisions/0017-time-to-read-a-text.md) states the costs of each part. A program in
+the languages of the last two rows has at most `source_characters` characters, which bounds the
+time. `evaluations` bounds how often parts of a kernel in Triton's Python are unrolled and inlined.
 """
 
 _ISOLATION = """

@@ -6,6 +6,7 @@ import threading
 
 import pytest
 
+from tests.ops.host_ops import ops_of_every_attribute
 from tests.sizes import for_each
 from tileir.backend.runtime import native_launcher
 from tileir.backend.runtime.launch_program import (
@@ -23,13 +24,9 @@ from tileir.backend.runtime.launcher.program import MAPS, ROWS
 from tileir.backend.runtime.native_launcher import Arg, ArgKind, Entry, NativeLauncher
 from tileir.backend.tma.host_expressions import FORMULAS, HostOp
 from tileir.backend.tma.host_plan import HostPlan, MapRecipe
-from tileir.op import lookup
-from tileir.ops.arith import IntegerPredicate
-from tileir.ops.division import DivRounding
 from tileir.passmanager import run
 from tileir.testing.kernels import attention, matmul
-from tileir.types import F16, I1, I8, I16, I32, I64, Pointer
-from tileir.values import Value
+from tileir.types import I1, I8, I16, I32, I64, Pointer
 
 from .tensor_maps import EDGE_KINDS, Encoder, edge_cases, expected_bytes, plan_of_edges
 
@@ -85,29 +82,6 @@ def computing(step, kinds):
     return Machine(assembly.code(LaunchProgram()), len(words))
 
 
-def ops(name, kind):
-    """Ops `name` on values of this type, one for every attribute."""
-    cls = lookup(name)
-    x, y, c = Value(kind), Value(kind), Value(I1)
-    match name:
-        case "icmp":
-            return [cls(x, y, predicate_=p) for p in IntegerPredicate]
-        case "sdiv":
-            return [cls(x, y, rounding=r) for r in DivRounding]
-        case "select":
-            return [cls(c, x, y)]
-        case "neg":
-            return [cls(x)]
-        case "sext" | "zext":
-            return [cls(v, I64) for v in (x, c) if v.type is not I64]
-        case "trunc":
-            return [cls(x, small) for small in (I1, I8, I16, I32) if small.bits < kind.bits]
-        case "getelementptr":
-            return [cls(Value(Pointer(pointee)), y) for pointee in (I8, F16, I64)]
-        case _:
-            return [cls(x, y)]
-
-
 _WIDER = frozenset(("getelementptr", "sext", "zext", "trunc", "neg", "sdiv"))
 """Ops whose operands are no bits."""
 
@@ -121,7 +95,7 @@ _WIDER = frozenset(("getelementptr", "sext", "zext", "trunc", "neg", "sdiv"))
 )  # fmt: skip
 def test_instructions_are_the_formulas(name, kind):
     r = random.Random(f"{name} {kind}")
-    for op in ops(name, kind):
+    for op in ops_of_every_attribute(name, kind):
         for index in range(len(op.results)):
             step = HostOp.of(op, tuple(f"a{i}" for i in range(len(op.inputs))), index)
             machine = computing(step, [v.type for v in op.inputs])

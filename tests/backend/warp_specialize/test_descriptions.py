@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from tests.backend.warp_specialize.masked_blocks import WORDS, kernel
+from tests.ops.host_ops import ops_of_every_attribute
 from tests.sizes import for_each
 from tileir.backend.tma.delinearize import _merge_dimensions
 from tileir.backend.tma.host_expressions import FORMULAS, HostOp, host_values
@@ -18,8 +19,6 @@ from tileir.backend.tma.host_plan import MapRecipe, _unit, _values
 from tileir.interp import interpret
 from tileir.machine import Machine, Tensor
 from tileir.op import lookup
-from tileir.ops.arith import IntegerPredicate
-from tileir.ops.division import DivRounding
 from tileir.passmanager import run
 from tileir.textual import parse, print_module
 from tileir.types import F16, I1, I8, I16, I32, I64, Pointer, Scalar
@@ -28,27 +27,6 @@ from tileir.values import Value
 # Formulas -----------------------------------------------------------------------------------------
 
 KINDS = (I8, I16, I32, I64)
-
-
-def ops_of_every_attribute(name: str, kind: Scalar) -> list[Any]:
-    """Ops `name` on values of this type, one for every attribute."""
-    cls: Any = lookup(name)
-    x, y, c = Value(kind), Value(kind), Value(I1)
-    match name:
-        case "icmp":
-            return [cls(x, y, predicate_=p) for p in IntegerPredicate]
-        case "sdiv":
-            return [cls(x, y, rounding=r) for r in DivRounding]
-        case "select":
-            return [cls(c, x, y)]
-        case "neg":
-            return [cls(x)]
-        case "sext" | "zext":
-            return [cls(v, I64) for v in (x, c) if v.type is not I64]
-        case "trunc":
-            return [cls(x, small) for small in (I1, I8, I16, I32) if small.bits < kind.bits]
-        case _:
-            return [cls(x, y)]
 
 
 def as_plan_integer(number: int, kind: Any) -> int:
