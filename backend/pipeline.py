@@ -136,6 +136,17 @@ def scalarize_steps(function: Function, context: Any) -> Any:
     return scalarize_pointer_steps(function)
 
 
+def _casts_transposes(function: Function, context: Any) -> bool:
+    """Whether dots may take what is cast after it is transposed."""
+    return has_op(function, "dot") and has_op(function, "trans") and has_op(function, "fptrunc")
+
+
+def _sink_transposes(function: Function, context: Any) -> Function:
+    from tileir.backend.transforms.sink_transposes import sink_transposes
+
+    return sink_transposes(function)
+
+
 def _modulo_to_mask(function: Function, context: Any) -> Function:
     from tileir.backend.tma.modulo_to_mask import mask_wrapped_loads
 
@@ -561,6 +572,7 @@ GPU = (
     Stage("fold-accumulators", _fold_accumulators, _carries_integers),
     Stage("strip-mine", _strip_mine, _exceeds_registers, Scope.MODULE, "strip_mined"),
     Stage("scalarize-pointer-steps", scalarize_steps, has_branches),
+    Stage("sink-transposes", _sink_transposes, _casts_transposes),
     Stage("modulo-to-mask", _modulo_to_mask, _wraps_indices, marker="pipelined"),
     Stage("async-pipeline", _async_pipeline, _loads_ahead, marker="pipelined"),
     Stage("choose-num-warps", _choose_warps, snapshot="pipelined"),
@@ -597,6 +609,7 @@ ORDER = (
     ("fold-accumulators", "strip-mine", "a folded accumulator fits into registers"),
     ("strip-mine", "scalarize-pointer-steps", "loops over chunks move pointers, too"),
     ("scalarize-pointer-steps", "modulo-to-mask", "the masks of the loads are in no loop"),
+    ("sink-transposes", "async-pipeline", "operands are transposed last where they are stored"),
     ("modulo-to-mask", "async-pipeline", "copies need neighbours at neighbouring addresses"),
     ("modulo-to-mask", "narrow-divisions", "it knows indices modulo an extent as they are written"),
     ("stage-halo", "form-remainders", "it knows the indices of windows as they are written"),

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from tileir.errors import Location
 from tileir.ir import Linkage, Visibility
-from tileir.textual.lexer import Cursor, Token, suggestion
+from tileir.textual.lexer import GAP, Cursor, Token, suggestion
 from tileir.textual.types import read_integer, read_layout, read_type
 from tileir.verify.declarations import reserved_name
 
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", '"': '"', "\\": "\\", "0": "\0"}
 _ESCAPED = r"\\(u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|.)"
 _NUMBERS = r"(?a)\[([\d \t\r\n,-]*)\]"
+_INTEGER_ENTRY = rf"(?a)(?!(?:inf|nan)\b)([A-Za-z_][\w.$-]*){GAP}*={GAP}*(-?\d{{1,18}}){GAP}*,"
+"""`name = number,`, as most entries are."""
 _MOST_DIGITS = 40
 _PLAIN_NAME = r"[A-Za-z_.$][\w.$-]*\Z"
 _LABEL = r"(?a)(?:[A-Za-z_][\w.$-]*|\d+)\Z"
@@ -35,12 +37,20 @@ def read_dict(cursor: Cursor, schema: Mapping[str, Field] | None, layouts: dict[
     cursor.expect("{", owner)
     result: dict[str, Any] = {}
     cursor.skip_newlines()
+    refused = () if reserved is None else reserved
+    match_entry = re.compile(_INTEGER_ENTRY).match
     while not cursor.at("}"):
+        entry = match_entry(cursor.text, cursor.token.start) if schema is None else None
+        if entry is not None and entry[1] not in result and not entry[1].startswith(refused):
+            result[entry[1]] = int(entry[2])
+            cursor.skip_past(entry.end())
+            cursor.skip_newlines()
+            continue
         literal = cursor.token.text in ("nan", "inf")
         token = cursor.next() if literal else cursor.take("word", "an attribute's name")
         if token.text in result:
             cursor.fail("TIR0011", f"attribute {token.text} is repeated", token)
-        if reserved is not None and token.text.startswith(reserved):
+        if token.text.startswith(refused):
             cursor.fail("TIR0339", reserved_name(token.text), token)
         if schema is not None and token.text not in schema:
             near = suggestion(token.text, list(schema))

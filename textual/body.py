@@ -25,12 +25,16 @@ _PHI = rf"(?:%{NAME}|_)(?:[ \t]*,[ \t]*(?:%{NAME}|_))*[ \t]*=[ \t]*phi\b"
 class PhiText:
     """A block parameter as written: what it defines, and the value for each predecessor."""
 
+    __slots__ = ("incoming", "location", "value")
+
     def __init__(self, value: Value, incoming: dict[str, Operand], location: Location) -> None:
         self.value, self.incoming, self.location = value, incoming, location
 
 
 class RawBlock:
     """A block as written, before edges get their arguments."""
+
+    __slots__ = ("comments", "label", "location", "ops", "phis")
 
     def __init__(self, label: str, location: Location, comments: list[str]) -> None:
         self.label, self.location, self.comments = label, location, comments

@@ -39,7 +39,7 @@ BETWEEN = re.compile(
 """A label, the end of a function, or neither; with a comment, or without; and empty lines. Its
 groups: indentation, label, end, comment, empty lines."""
 
-_LABEL = r"(?a)[A-Za-z_][\w.$-]*|\d+"
+_LABEL = re.compile(r"(?a)[A-Za-z_][\w.$-]*|\d+")
 SYMBOL = r'@(?:(?!(?:true|false|undef)(?![\w.$-]))[A-Za-z_.$][\w.$-]*|"[^"\\\n]+")'
 _LITERAL = re.compile(
     r"-?(?:0x[0-9A-Fa-f]+|\d+(?:\.\d+)?(?:[eE][+-]?\d+)?|inf|nan)|true|false|null|undef", re.ASCII
@@ -194,7 +194,7 @@ class FastReader:
                 value = self.literal(spelt, result.type)
             else:
                 value = result if spelt == name else self._value(spelt[1:], scope)
-            if value is None or value.type is not result.type or not re.fullmatch(_LABEL, label):
+            if value is None or value.type is not result.type or not _LABEL.fullmatch(label):
                 return None
             incoming[label] = value
         return incoming if len(incoming) == text.count("[") == text.count("]") else None
@@ -326,6 +326,8 @@ class FastReader:
                 if name is None:
                     return None
                 by_field[field.name] = name
+            if len(by_field) == len(form.fields):
+                return list(by_field.values())  # in the order of the fields
             if form.values_first:
                 named_at = [at for at, _ in form.names]
                 texts = [text for at, text in enumerate(parts) if at not in named_at]
@@ -342,7 +344,7 @@ class FastReader:
         """The symbol, or the edge to the label, that `text` spells; None where it spells none."""
         if kind is FieldKind.SUCCESSOR:
             if text not in self._labels:
-                self._labels[text] = Successor(text) if re.fullmatch(_LABEL, text) else None
+                self._labels[text] = Successor(text) if _LABEL.fullmatch(text) else None
             return self._labels[text]
         if text not in self._symbols:
             self._symbols[text] = (
@@ -418,8 +420,6 @@ def _literal_types(
 def _constructor_arguments(
     shape: _LineShape, by_field: dict[str, Any], items: list[Any]
 ) -> list[Any]:
-    if not items and len(by_field) == len(shape.form.fields):
-        return list(by_field.values())  # in the order of the fields
     arguments: list[Any] = []
     at = 0
     for field in shape.form.fields:

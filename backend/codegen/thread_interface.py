@@ -96,6 +96,10 @@ class Thread(AsyncUnits, ClusterOps, Protocol):
         """The values of which `pack` made `word`."""
         ...
 
+    def in_one_word(self, element: Element, values: Sequence[Handle]) -> bool:
+        """Whether `pack` takes no instruction, or one, for `values`."""
+        ...
+
     def call(
         self, name: str, results: Sequence[Type], operands: Sequence[tuple[Type, Handle]]
     ) -> list[Handle]:

@@ -50,6 +50,9 @@ class CpuThread(BoundsChecked, PrivateMemoryOps):
     def pack(self, element: Element, values: Sequence[Lanes]) -> Lanes:
         return side_by_side(self, element, values)
 
+    def in_one_word(self, element: Element, values: Sequence[Lanes]) -> bool:
+        return False
+
     def unpack(self, element: Element, word: Lanes) -> list[Lanes]:
         return unpack_word(self, element, word, 32 // element.bits)
 

@@ -166,12 +166,12 @@ class AnchorLayouts:
             orders[order] = orders.get(order, 0) + width
             self._widths[shape, order] = max(self._widths.get((shape, order), 1), width)
         if self._multiplies:
+            self.updates = frozenset(self._updates())
+            self._repeated = self.updates.union(self._accesses_in_loops())
             self._results = self._results_of_dots()
         self._narrow_scattered()
         self._widen_scanned()
         if self._multiplies:
-            self.updates = frozenset(self._updates())
-            self._repeated = self.updates.union(self._accesses_in_loops())
             self._results = self._results_of_dots()
             self._multiplied = frozenset(self._shapes_of_results())
 
@@ -313,15 +313,16 @@ class AnchorLayouts:
     def _is_result(self, op: Op) -> bool:
         """Whether `op` writes, or adds to memory, what is computed of dots, element by element, and
         of no loads, in elements of which an instruction accesses fewer than threads would own. If
-        it accesses a word or less, the dots may be those of a loop before it: all lanes then write
-        neighbours, whatever loads of the same shape need."""
+        it accesses a word or less, or a loop runs it, the dots may be those of a loop before it, or
+        of earlier iterations: all lanes then write neighbours, whatever loads of the same shape
+        need."""
         if not op.effects & Effects.WRITE:
             return False
         shape, order, width = self._wish(op)
         if width >= self._widths.get((shape, order), 1):
             return False
         narrow = width * _element_bytes(op.inputs[0].type) <= _WORD
-        passed = arguments(self.function) if narrow else {}
+        passed = arguments(self.function) if narrow or op in self._repeated else {}
         origin, waiting, seen = definitions(self.function), [op.inputs[1]], set[Operand]()
         multiplied = False
         while waiting:

@@ -431,10 +431,10 @@ def in_layout(op: Op, layout: Layout, operands: Mapping[Value, Operand]) -> Op:
     """`op` with new results in `layout`, its literals in that layout, and `operands[v]` in place of
     each operand `v` that is among them."""
 
-    def replaced(operand: Operand) -> Operand:
+    def replace(operand: Operand) -> Operand:
         if isinstance(operand, Value):
             return operands.get(operand, operand)
         return attrs.evolve(operand, type=_laid_out(operand.type, layout))
 
-    changes = op.map_fields(replaced, lambda kind: with_layout(kind, layout))
+    changes = op.map_fields(replace, lambda kind: with_layout(kind, layout))
     return op.with_fields(**changes, results=())

@@ -72,8 +72,25 @@ class LlvmMemory(PackedRegisters):
             return [
                 self._from_memory(element, self.emit(f"{word} {kind}, {operand}, align {align}"))
             ]
+        if kind == "i8" and count % 2 == 0:
+            return self._bytes_of_words(element, count, operand, word)
         vector = self.emit(f"{word} <{count} x {kind}>, {operand}, align {align}")
         return self._elements(element, count, vector)
+
+    def _bytes_of_words(
+        self, element: Element, count: int, operand: str, load: str
+    ) -> list[Handle]:
+        """An even number of bytes, loaded as words, of which ops on four bytes take them; two are
+        the low half of a word."""
+        size = 4 if count % 4 == 0 else 2
+        number, kind = count // size, f"i{8 * size}"
+        vector = self.emit(f"{load} <{number} x {kind}>, {operand}, align {count}")
+        parts = [
+            self.emit(f"extractelement <{number} x {kind}> {vector}, i32 {i}")
+            for i in range(number)
+        ]
+        words = parts if size == 4 else [self.pure(f"zext {kind} {x} to i32") for x in parts]
+        return [x for word in words for x in self._unpack(element, size, I32, [word])]
 
     def _elements(self, element: Element, count: int, vector: Handle) -> list[Handle]:
         kind = f"<{count} x {memory_type(element)}>"

@@ -56,6 +56,11 @@ class PackedRegisters(Body):
         """An i32 of values of one or two bytes that fill it, the first lowest."""
         return self._packed_word(element, tuple(values))
 
+    def in_one_word(self, element: Element, values: Sequence[Handle]) -> bool:
+        """Whether `values` are those of a word, or of two halves of words."""
+        whole = (element, tuple(values)) in self._packs
+        return whole or all(tuple(values[i : i + 2]) in self._pairs for i in (0, 2))
+
     def unpack(self, element: Element, word: Handle) -> list[Handle]:
         """The values of which `pack` made `word`."""
         return self._unpack(element, self.per_word(element), I32, [word])
@@ -139,7 +144,9 @@ class PackedRegisters(Body):
         return self.pure(f"bitcast <{len(values)} x {kind}> {vector} to i{bits}")
 
     def _of_halves(self, low: Handle, first: int, high: Handle, second: int) -> Handle:
-        """A word of two halves of words (PTX ISA 9.7.9.7, `prmt`)."""
+        """A word of two halves of words (PTX ISA 9.7.9.7, `prmt`), or the word of both."""
+        if low == high and not first and second:
+            return low
         self.declare("declare i32 @llvm.nvvm.prmt(i32, i32, i32)")
         order = (0x76 if second else 0x54) << 8 | (0x32 if first else 0x10)
         return self.pure(f"call i32 @llvm.nvvm.prmt(i32 {low}, i32 {high}, i32 {order})")

@@ -50,7 +50,7 @@ def _reload(block: Block, made_by: Mapping[Value, Op]) -> Block:
             unchanged.clear()
         chain = _chain(op, made_by) if isinstance(op, ConvertLayout) else []
         if chain and chain[0] in unchanged:
-            ops += _converted(chain, cast(ConvertLayout, op))
+            ops += _convert_chain(chain, cast(ConvertLayout, op))
         else:
             ops.append(op)
     return block if ops == [*block.ops] else attrs.evolve(block, ops=tuple(ops))
@@ -71,7 +71,7 @@ def _chain(op: ConvertLayout, made_by: Mapping[Value, Op]) -> list[Op]:
     return []
 
 
-def _converted(chain: list[Op], conversion: ConvertLayout) -> list[Op]:
+def _convert_chain(chain: list[Op], conversion: ConvertLayout) -> list[Op]:
     """The ops of `chain` in the layout that `conversion` asks for, with its result."""
     ops, operands = list[Op](), dict[Value, Operand]()
     for op in chain:

@@ -247,6 +247,9 @@ class ArithmeticOps:
         raw = np.stack([x.array.astype(self.dtype(element)) for x in values], axis=-1)
         return self.as_handle(raw.view(np.int32)[..., 0], I32)
 
+    def in_one_word(self, element: Element, values: Sequence[Any]) -> bool:
+        return True
+
     def unpack(self, element: Element, word: Any) -> list[Any]:
         raw = np.ascontiguousarray(word.array)[..., None].view(self.dtype(element))
         return [self.as_handle(raw[..., i], element) for i in range(raw.shape[-1])]

@@ -130,14 +130,28 @@ class WarpgroupExpander(PipelineExpander):
         one less for another resident block."""
         dots, each = self.by_warpgroups, sum(load.place.bytes for load in loads)
         (dot, *more) = dots
-        if self.alone and not more and count > _FEWEST_STAGES:
-            free = machine is not None and is_stage_free(dot, count, each, warps, machine)
-            self.has_one_barrier = free or _have_short_rows(loads)
-            return count + free
+        if self.alone and not more and count >= _FEWEST_STAGES:
+            return self._stages_of_one(dot, loads, count, warps, machine)
         if more and not self.alone and machine is not None:
             others = self._bytes_besides_stages(fixed)
             return stages_of_warpgroups(dots, count, each, others, warps, machine)
         return count
+
+    def _stages_of_one(
+        self, dot: Dot, loads: Sequence[StagedLoad], count: int, warps: int, machine: Target | None
+    ) -> int:
+        """The stages of a loop whose only dot is `alone`. It has one barrier if this costs nothing,
+        or copies take long. With enough resident blocks, which multiply in the meantime, it waits
+        for its own `wgmma`, if this leaves as many copies in flight."""
+        each, deep = sum(load.place.bytes for load in loads), count > _FEWEST_STAGES
+        free = deep and machine is not None and is_stage_free(dot, count, each, warps, machine)
+        self.has_one_barrier = free or (deep and _have_short_rows(loads))
+        if machine is not None and (self.has_one_barrier or not deep):
+            blocks = blocks_with_dots((dot,), count * each, warps, machine)
+            if blocks >= _ENOUGH_BLOCKS:
+                self.alone = self.has_one_barrier = False
+                return count
+        return count + free
 
     def apply(self) -> Function:
         """The function with the copies issued ahead, and a `wgmma` in flight if that is
@@ -360,6 +374,11 @@ def _with_views(function: Function, loads: Sequence[Load]) -> set[Op]:
                 waiting += op.results
     return views
 
+
+_ENOUGH_BLOCKS = 3
+"""Resident blocks that keep the tensor cores busy while one waits. On an H200, f16 matmuls by tiles
+of 64 x 64 x 64 with four blocks took 39.6 to 40.8 us, and 39.2 to 43.1 us where each kept its
+`wgmma` in flight over the barrier."""
 
 _MOST_IN_FLIGHT = 4
 """The most dots whose `wgmma`s stay in flight: accumulators of more leave few registers."""

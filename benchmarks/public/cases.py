@@ -43,6 +43,16 @@ def normal(device, *shape, dtype=BF16, grad=True, scale=1.0):
     return results.requires_grad_() if grad and dtype.is_floating_point else results
 
 
+def tensor(device, *shape, dtype=BF16, scale=1.0):
+    """Normally distributed elements, which need no gradient."""
+    return normal(device, *shape, dtype=dtype, grad=False, scale=scale)
+
+
+def argument(*shape, dtype=F32, scale=1.0):
+    """The same, made on the device that a case is for."""
+    return lambda device: tensor(device, *shape, dtype=dtype, scale=scale)
+
+
 def integers(device, high, *shape, dtype=torch.int64):
     return torch.randint(high, shape, device=device, dtype=dtype)
 

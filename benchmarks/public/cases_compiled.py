@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import torch  # type: ignore[import-not-found]
 import torch.nn.functional as F  # type: ignore[import-not-found]  # noqa: N812
-from cases import BF16, F32, Step, add, integers, normal, tensors
+from cases import BF16, Step, add, argument as x, integers, tensors
 
 
 def program(name, function, *makers, calls=(), **options):
@@ -61,10 +61,6 @@ def module(name, make, *makers, steps=1, **options):
         return Step(run)
 
     add(f"compile/{name}", build)
-
-
-def x(*shape, dtype=F32, scale=1.0):
-    return lambda device: normal(device, *shape, dtype=dtype, grad=False, scale=scale)
 
 
 def i(high, *shape, dtype=torch.int64, low=0):

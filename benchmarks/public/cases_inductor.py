@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import torch  # type: ignore[import-not-found]
 import torch.nn.functional as F  # type: ignore[import-not-found]  # noqa: N812
-from cases import BF16, F16, F32, F64, Step, add, integers, normal, tensors
+from cases import BF16, F16, F32, F64, Step, add, argument as x, integers, tensors
 
 
 def program(name, function, *makers, tolerant=False):
@@ -27,10 +27,6 @@ def program(name, function, *makers, tolerant=False):
         return Step(run, None if tolerant else exact)
 
     add(f"inductor/{name}", build)
-
-
-def x(*shape, dtype=F32, scale=1.0):
-    return lambda device: normal(device, *shape, dtype=dtype, grad=False, scale=scale)
 
 
 def i(high, *shape):

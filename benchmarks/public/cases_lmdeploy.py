@@ -1,13 +1,15 @@
 """lmdeploy: kernels of another server of language models. Attention over blocks of a cache, sorted
 mixtures of experts, selection of the largest scores, sampling and quantisation."""
-# ruff: noqa: ANN001, ANN002, ANN003, ANN201, ANN202
+# ruff: noqa: ANN001, ANN003, ANN201, ANN202
 
 from __future__ import annotations
+
+from functools import partial
 
 import torch  # type: ignore[import-not-found]
 import torch.nn.functional as F  # type: ignore[import-not-found]  # noqa: N812
 from alone import alone
-from cases import BF16, F16, F32, add, forward_step, integers, normal, rms
+from cases import BF16, F16, F32, add, forward_step, integers, rms, tensor
 
 BARE = ("lmdeploy.pytorch", "lmdeploy.pytorch.kernels", "lmdeploy.pytorch.kernels.cuda",
         "lmdeploy.pytorch.kernels.cuda.moe", "lmdeploy.pytorch.backends")  # fmt: skip
@@ -25,8 +27,7 @@ def case(make):
     return make
 
 
-def n(device, *shape, dtype=F16, scale=1.0):
-    return normal(device, *shape, dtype=dtype, grad=False, scale=scale)
+n = partial(tensor, dtype=F16)
 
 
 # attention ----------------------------------------------------------------------------------------

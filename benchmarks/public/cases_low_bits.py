@@ -4,13 +4,13 @@ states of optimisers of few bits, small floats, and a gated matmul by descriptor
 
 from __future__ import annotations
 
+from functools import partial
+
 import torch  # type: ignore[import-not-found]
 from alone import alone
-from cases import BF16, F16, F32, add, forward_step, integers, normal
+from cases import BF16, F16, F32, add, forward_step, integers, tensor
 
-
-def n(device, *shape, dtype=F16, scale=1.0):
-    return normal(device, *shape, dtype=dtype, grad=False, scale=scale)
+n = partial(tensor, dtype=F16)
 
 
 def words(device, *shape):

@@ -8,7 +8,7 @@ import math
 import torch  # type: ignore[import-not-found]
 import torch.nn.functional as F  # type: ignore[import-not-found]  # noqa: N812
 from alone import alone
-from cases import BF16, F32, add, forward_step, gradient_step, integers, normal
+from cases import BF16, F32, add, forward_step, gradient_step, integers, normal, tensor as n
 
 BARE = ("mamba_ssm.ops", "mamba_ssm.utils", "flash_attn.ops", "flash_attn.utils")
 
@@ -25,10 +25,6 @@ def case(make):
     package, _, name = make.__name__.partition("_")
     add(f"{'flash_attn' if package == 'flash' else package}/{name}", make)
     return make
-
-
-def n(device, *shape, dtype=BF16, scale=1.0):
-    return normal(device, *shape, dtype=dtype, grad=False, scale=scale)
 
 
 # mamba-ssm ----------------------------------------------------------------------------------------

@@ -1,14 +1,15 @@
 """Other packages with kernels of Triton: conch-triton-kernels, torchao, cut-cross-entropy and
 xformers."""
-# ruff: noqa: ANN001, ANN201, ANN002, ANN003, ANN202
+# ruff: noqa: ANN001, ANN201, ANN003, ANN202
 
 from __future__ import annotations
 
+from functools import partial
 from importlib import import_module
 
 import torch  # type: ignore[import-not-found]
 import torch.nn.functional as F  # type: ignore[import-not-found]  # noqa: N812
-from cases import BF16, F16, add, forward_step, gradient_step, integers, normal
+from cases import BF16, F16, add, argument, forward_step, gradient_step, integers, normal
 
 
 def _from(package, path, name, make, label=None, **named):
@@ -20,9 +21,7 @@ def _from(package, path, name, make, label=None, **named):
     add(f"{package}/{label or name}", build)
 
 
-def n(*shape, dtype=F16, scale=1.0):
-    return lambda device: normal(device, *shape, dtype=dtype, grad=False, scale=scale)
-
+n = partial(argument, dtype=F16)
 
 # conch --------------------------------------------------------------------------------------------
 _from(

@@ -8,7 +8,19 @@ from importlib import import_module
 
 import torch  # type: ignore[import-not-found]
 import torch.nn.functional as F  # type: ignore[import-not-found]  # noqa: N812
-from cases import BF16, F16, F32, add, case, forward_step, gradient_step, integers, normal, rms
+from cases import (
+    BF16,
+    F16,
+    F32,
+    add,
+    argument as x,
+    case,
+    forward_step,
+    gradient_step,
+    integers,
+    normal,
+    rms,
+)
 from cases_flag_gems import gems
 
 aten = torch.ops.aten
@@ -112,10 +124,6 @@ def conch__varlen_attention(device):
 
 
 # FlagGems -----------------------------------------------------------------------------------------
-
-
-def x(*shape, dtype=F32):
-    return lambda device: normal(device, *shape, dtype=dtype, grad=False)
 
 
 def positive(*shape):

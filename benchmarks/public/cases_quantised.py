@@ -1,20 +1,20 @@
 """gemlite and bitsandbytes: matmuls with weights of few bits, quantisation, and optimisers whose
 state has eight bits."""
-# ruff: noqa: ANN001, ANN002, ANN201, ANN202
+# ruff: noqa: ANN001, ANN201, ANN202
 
 from __future__ import annotations
 
+from functools import partial
 from importlib import import_module
 
 import torch  # type: ignore[import-not-found]
 from alone import alone
-from cases import BF16, F16, F32, add, forward_step, normal
+from cases import BF16, F16, F32, add, forward_step, tensor
 
 FP8 = torch.float8_e4m3fn
 
 
-def n(device, *shape, dtype=F16, scale=1.0):
-    return normal(device, *shape, dtype=dtype, grad=False, scale=scale)
+n = partial(tensor, dtype=F16)
 
 
 # gemlite ------------------------------------------------------------------------------------------

@@ -1,16 +1,17 @@
 """lightllm, flashnn, flashinfer, sageattention, deepseek: attention over caches,
 quantised matmuls, norms and rotations of servers of language models."""
-# ruff: noqa: ANN001, ANN002, ANN003, ANN201, ANN202
+# ruff: noqa: ANN001, ANN003, ANN201, ANN202
 
 from __future__ import annotations
 
 import sys
+from functools import partial
 from types import ModuleType
 
 import torch  # type: ignore[import-not-found]
 import torch.nn.functional as F  # type: ignore[import-not-found]  # noqa: N812
 from alone import alone
-from cases import BF16, F16, F32, add, forward_step, integers, normal, rms
+from cases import BF16, F16, F32, add, forward_step, integers, rms, tensor
 
 LIGHT = (
     "lightllm.common",
@@ -56,8 +57,7 @@ def case(make):
     return make
 
 
-def n(device, *shape, dtype=F16, scale=1.0):
-    return normal(device, *shape, dtype=dtype, grad=False, scale=scale)
+n = partial(tensor, dtype=F16)
 
 
 def starts_of(device, batch, length):

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import torch  # type: ignore[import-not-found]
 import torch.nn.functional as F  # type: ignore[import-not-found]  # noqa: N812
 from alone import alone
-from cases import BF16, F16, F32, add, forward_step, integers, normal, rms
+from cases import BF16, F16, F32, add, forward_step, integers, rms, tensor as n
 
 BARE = (
     "sglang.srt", "sglang.srt.layers", "sglang.srt.layers.moe", "sglang.srt.layers.attention",
@@ -39,10 +39,6 @@ def sglang(module: str):
 def case(make):
     add(f"sglang/{make.__name__}", make)
     return make
-
-
-def n(device, *shape, dtype=BF16, scale=1.0):
-    return normal(device, *shape, dtype=dtype, grad=False, scale=scale)
 
 
 # elementwise, norms, routers ----------------------------------------------------------------------

@@ -9,11 +9,18 @@ from importlib import import_module
 
 import torch  # type: ignore[import-not-found]
 import torch.nn.functional as F  # type: ignore[import-not-found]  # noqa: N812
-from cases import BF16, F16, F32, add, case, forward_step, gradient_step, integers, normal
-
-
-def n(device, *shape, dtype=BF16, scale=1.0):
-    return normal(device, *shape, dtype=dtype, grad=False, scale=scale)
+from cases import (
+    BF16,
+    F16,
+    F32,
+    add,
+    case,
+    forward_step,
+    gradient_step,
+    integers,
+    normal,
+    tensor as n,
+)
 
 
 def attention(q, k, v, causal=True, scale=None):

@@ -1,6 +1,6 @@
 """attorch, deepspeed, mlstm_kernels, scattermoe, stk, megablocks, forgetting_transformer,
 native_sparse_attention, torchtitan and rotalabs: kernels for training, with gradients."""
-# ruff: noqa: ANN001, ANN002, ANN003, ANN201, ANN202
+# ruff: noqa: ANN001, ANN003, ANN201, ANN202
 
 from __future__ import annotations
 
@@ -9,7 +9,19 @@ from unittest import mock
 import torch  # type: ignore[import-not-found]
 import torch.nn.functional as F  # type: ignore[import-not-found]  # noqa: N812
 from alone import alone
-from cases import BF16, F16, F32, add, case, forward_step, gradient_step, integers, normal, rms
+from cases import (
+    BF16,
+    F16,
+    F32,
+    add,
+    case,
+    forward_step,
+    gradient_step,
+    integers,
+    normal,
+    rms,
+    tensor as n,
+)
 
 
 def attorch(module: str):
@@ -37,10 +49,6 @@ def ds(module: str):
             "deepspeed.comm",
         ),
     )
-
-
-def n(device, *shape, dtype=BF16, scale=1.0):
-    return normal(device, *shape, dtype=dtype, grad=False, scale=scale)
 
 
 def _attend(q, k, v, bias=None, causal=True):

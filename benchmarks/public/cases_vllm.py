@@ -1,6 +1,6 @@
 """vllm: kernels of a server of language models. Attention over blocks of a cache, low-rank
 adapters, mixtures of experts, quantised matmuls, state-space models and sampling."""
-# ruff: noqa: ANN001, ANN002, ANN003, ANN201, ANN202
+# ruff: noqa: ANN001, ANN003, ANN201, ANN202
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from types import ModuleType, SimpleNamespace
 import torch  # type: ignore[import-not-found]
 import torch.nn.functional as F  # type: ignore[import-not-found]  # noqa: N812
 from alone import alone
-from cases import BF16, F16, F32, add, forward_step, integers, normal
+from cases import BF16, F16, F32, add, forward_step, integers, tensor as n
 
 LAYERS = "vllm.model_executor.layers"
 BARE = (
@@ -116,10 +116,6 @@ def layers(module: str):
 def case(make):
     add(f"vllm/{make.__name__}", make)
     return make
-
-
-def n(device, *shape, dtype=BF16, scale=1.0):
-    return normal(device, *shape, dtype=dtype, grad=False, scale=scale)
 
 
 def starts_of(device, batch, length):

@@ -9,7 +9,7 @@ from unittest import mock
 import torch  # type: ignore[import-not-found]
 import torch.nn.functional as F  # type: ignore[import-not-found]  # noqa: N812
 from alone import alone
-from cases import BF16, F16, F32, add, forward_step, gradient_step, integers, normal
+from cases import BF16, F16, F32, add, forward_step, gradient_step, integers, normal, tensor as n
 
 FP8 = torch.float8_e4m3fn
 
@@ -18,10 +18,6 @@ def case(make):
     package, _, name = make.__name__.partition("__")
     add(f"{package}/{name}", make)
     return make
-
-
-def n(device, *shape, dtype=BF16, scale=1.0):
-    return normal(device, *shape, dtype=dtype, grad=False, scale=scale)
 
 
 # fbgemm -------------------------------------------------------------------------------------------

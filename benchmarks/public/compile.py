@@ -140,7 +140,8 @@ def accesses(ptx: str) -> dict[str, Any]:
         counts[f"{kind}{int(vector[2:] or 1) * int(bits) if vector else int(bits)}"] += 1
     words = {
         "barriers": r"\bbar(?:rier)?\.(?:cta\.)?sync", "shuffles": r"\bshfl\.sync",
-        "shared_loads": r"\bld\.shared", "shared_stores": r"\bst\.shared",
+        "shared_loads": r"\bld(?:matrix\S*)?\.shared",
+        "shared_stores": r"\bst(?:matrix\S*)?\.shared",
         "copies": r"\bcp\.async\.c[ag]", "mma": r"\bmma\.sync", "wgmma": r"\bwgmma\.mma_async",
         "ex2": r"\bex2\.", "divisions": r"\bdiv\.",
     }  # fmt: skip

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
 import pytest
 
 import tileir
-from tileir.backend import Options
+from tileir.backend import Options, compile as compile_kernel
 from tileir.backend.compile import run_pipeline
 from tileir.backend.executors import SimtExecutor
 from tileir.backend.target import target
@@ -47,6 +48,23 @@ def test_queries_are_stored_where_registers_do_not_hold_them(
     assert sum(op.mnemonic == "gpu.shared_alloc" for op in ops) == buffers
     stores = [op for op in ops if op.mnemonic == "gpu.local_store"]
     assert len(stores) == buffers - 1
+
+
+def test_fragments_are_loaded_in_the_order_in_which_dots_read_them() -> None:
+    """Each `ldmatrix` loads one step of K of two fragments of B, which two instructions multiply
+    into different accumulators: neither waits for the other."""
+    ptx = compile_kernel(scores_times_values(), "sm_80", {"num_warps": 4}).ptx
+    loaded: dict[str, int] = {}
+    reads: list[int] = []
+    for line in ptx.splitlines():
+        if "ldmatrix" in line:
+            number = len(set(loaded.values()))
+            loaded.update(dict.fromkeys(re.findall(r"%r\d+", line.split("}")[0]), number))
+        elif "mma.sync" in line:
+            right = re.findall(r"\{([^}]*)\}", line)[2]
+            reads += {loaded[register] for register in right.split(", ")}
+    assert reads == sorted(reads)
+    assert {reads.count(number) for number in reads} == {2}
 
 
 @pytest.mark.sampled(1)

@@ -535,6 +535,38 @@ def test_next_to_dots_threads_own_what_one_instruction_reads():
     assert [vector_run(op.inputs[0].type.layout, 1) for op in stores] == [8, 4, 4]
 
 
+@pytest.mark.parametrize(("repeated", "owned"), [(True, 4), (False, 8)])
+def test_a_loop_writes_whole_sectors_of_what_earlier_iterations_accumulate(repeated, owned):
+    """The state of a recurrence is stored in every iteration, and the operands of its dot have
+    elements of half its size: 16 bytes of them are neighbours for a thread. A thread owns 4
+    neighbours of the state that a loop stores, and 8 where it is stored once."""
+    b = Builder()
+    types = {"x": arg(pointer(BF16), aligned=16), "y": arg(pointer(F32), aligned=16)}
+    with b.kernel("k", **types, n=I32) as (x, y, n):
+        i = b.arange(64)
+        place = i[:, None] * 64 + i[None, :]
+        state = b.var(b.zeros((64, 64)))
+        with b.for_(0, n) as at:
+            if repeated:
+                (y + at * 4096 + place).store(state.get())
+            v = (x + at * 4096 + place).load()
+            state.set(b.dot(v, v, state.get() * 0.5))
+        if not repeated:
+            (y + place).store(state.get())
+    module = b.module()
+    function = assigned(module)
+    (load,) = (op for op in function.ops if op.mnemonic == "load")
+    (store,) = (op for op in function.ops if op.mnemonic == "store")
+    assert vector_run(load.inputs[0].type.layout, 1) == 8
+    assert vector_run(store.inputs[0].type.layout, 1) == owned
+    rng = np.random.default_rng(2)
+    array = rng.integers(-2, 3, 2 * 4096).astype(bfloat16)
+    result, expected = (np.zeros(2 * 4096, np.float32) for _ in range(2))
+    SimtExecutor().launch(module, None, 1, [array, result, 2], num_warps=4)
+    tileir.interpret(module, None, 1, [array, expected, 2])
+    assert np.array_equal(result, expected) and expected.any()
+
+
 @pytest.mark.parametrize(
     ("element", "aligned", "repeated", "moved"),
     [(BF16, 2, True, 1), (BF16, 2, False, 0), (BF16, 4, True, 0), (F32, 4, True, 0)],

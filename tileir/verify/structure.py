@@ -61,7 +61,7 @@ def place(block: Block, function: Function) -> Location | None:
 
 
 def _check_terminator(function: Function, block: Block) -> Iterator[Diagnostic]:
-    if not block.ops or not block.ops[-1].is_terminator:
+    if not block.ops or not traits(type(block.ops[-1])).terminates:
         last = block.ops[-1].location if block.ops else None
         message = f"block {block.label} must end in a terminator (br, cond_br, ret, unreachable)"
         yield Diagnostic("TIR0201", message, last or place(block, function))

@@ -29,12 +29,16 @@ def load_matrices(lowering: Lowering, window: SharedTileWindow, tile: Tile) -> F
     transposed = _direction(window, tile)
     if transposed is None:
         return None
-    starts = tile.layout.registers[:: _WORD // tile.element.bytes]
-    words: Fragment = []
+    each = _WORD // tile.element.bytes
+    k, step = window.place.slow if transposed else window.place.fast, 8 * each
+    starts = sorted(tile.layout.registers[::each], key=lambda v: v[k] // step)
+    elements: dict[Vector, Fragment] = {}
     for handle, constant, registers in _row_addresses(lowering, window, tile.layout, starts):
         count = len(registers)
-        words += lowering.thread.load_matrix(tile.element, count, transposed, handle, constant)
-    return words
+        loaded = lowering.thread.load_matrix(tile.element, count, transposed, handle, constant)
+        for i, start in enumerate(registers):
+            elements[start] = loaded[i * each :][:each]
+    return [x for start in tile.layout.registers[::each] for x in elements[start]]
 
 
 def _without_idle_warps(tile: Tile) -> Tile:

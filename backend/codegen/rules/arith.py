@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from tileir.backend.codegen.lowering import Rule, scalar_of
+from tileir.backend.codegen.lowering import Fragment, Lowering, Rule, scalar_of
 from tileir.backend.codegen.rules.elementwise import elementwise, result_element
-from tileir.types import I1, I32, I64
+from tileir.types import I1, I8, I32, I64
 
 if TYPE_CHECKING:
     from tileir.backend.codegen.thread_interface import Handle, Thread
@@ -75,11 +75,27 @@ def _select(t: Thread, op: Any, condition: Handle, a: Handle, b: Handle) -> Hand
     return t.select(scalar_of(op.result.type), condition, a, b)
 
 
+def _bytewise(alone: Rule) -> Rule:
+    """`alone`, or four bytes at a time."""
+
+    def rule(lowering: Lowering, op: Any) -> list[Fragment]:
+        if lowering.thread.slow_conversions and result_element(op) is I8:
+            from tileir.backend.codegen.rules.packed_bytes import by_words  # few compute bytes
+
+            result = by_words(lowering, op)
+            if result is not None:
+                return result
+        return alone(lowering, op)
+
+    return rule
+
+
 RULES: dict[str, Rule] = {
-    **{name: elementwise(_wrapping) for name in ("add", "sub", "mul")},
-    **{name: elementwise(_plain) for name in ("and", "or", "xor")},
+    **{name: _bytewise(elementwise(_wrapping)) for name in ("add", "sub")},
+    "mul": elementwise(_wrapping),
+    **{name: _bytewise(elementwise(_plain)) for name in ("and", "or", "xor")},
     **{name: elementwise(_extreme) for name in ("smin", "smax", "umin", "umax")},
-    **{name: elementwise(_shift) for name in ("shl", "lshr", "ashr")},
+    **{name: _bytewise(elementwise(_shift)) for name in ("shl", "lshr", "ashr")},
     **{name: elementwise(_multiply_high) for name in ("smulhi", "umulhi")},
     **{name: elementwise(_count) for name in ("ctpop", "clz")},
     "neg": elementwise(_negation),

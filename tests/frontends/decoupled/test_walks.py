@@ -87,8 +87,8 @@ def test_instances_are_the_blocks_of_a_grid(seed: int) -> None:
     reverse = choose.sample("hmn", choose.randint(0, 2))
     counts = {n: -(-sizes[n] // block) for n, block in schedule.blocks.items()}
     total = instances(grid)
-    block_of = places(grid, np.arange(total), reverse)
-    rows = np.array([np.broadcast_to(block_of.get(n, 0), total) for n in counts])
+    indices = places(grid, np.arange(total), reverse)
+    rows = np.array([np.broadcast_to(indices.get(n, 0), total) for n in counts])
     expected = sorted(product(*map(range, counts.values())))
     assert sorted(map(tuple, rows.T.tolist())) == expected
     outer = [n for n in reversed(counts) if n not in {split.label for split in schedule.order}]

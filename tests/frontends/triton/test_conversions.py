@@ -45,29 +45,29 @@ def unsigned_floats(name: str, to: str) -> bool:
     return name in FLOATS and to.startswith("uint")
 
 
-def convert_all(name: str) -> dict[str, np.ndarray[Any, Any]]:
+def convert_numbers(name: str) -> dict[str, np.ndarray[Any, Any]]:
     """`numbers(name)` converted to every type: a row of loaded ones, and a row of known ones."""
-    values = numbers(name)
+    literals = numbers(name)
     lines = [
         f"def k(x, {', '.join(f'to_{t}' for t in TARGETS)}):",
-        f"    i = tl.arange(0, {len(values)})",
+        f"    i = tl.arange(0, {len(literals)})",
         f"    v = tl.load(x + i){' != 0' if name == 'int1' else ''}",
     ]
     for to in TARGETS:
         value = "tl.abs(v)" if unsigned_floats(name, to) else "v"
         end = ".to(tl.float32)" if to in NARROW else ".to(tl.int8)" if to == "int1" else ""
         lines.append(f"    tl.store(to_{to} + i, {value}.to(tl.{to}){end})")
-        for j, number in enumerate(values[::KNOWN_EVERY], len(values)):
+        for j, number in enumerate(literals[::KNOWN_EVERY], len(literals)):
             item = abs(number) if unsigned_floats(name, to) else number
             item = f"tl.full([], {item}, tl.{name}).to(tl.{to})"
             lines.append(f"    tl.store(to_{to} + {j}, {item}{end})")
-    outputs = {t: np.zeros((2, len(values)), kind_of(t)) for t in TARGETS}
+    outputs = {t: np.zeros((2, len(literals)), kind_of(t)) for t in TARGETS}
     kernel = kernel_of("\n".join(lines))
-    kernel[(1,)](np.array(values, kind_of(name)), *outputs.values(), on="interpreter")
+    kernel[(1,)](np.array(literals, kind_of(name)), *outputs.values(), on="interpreter")
     return outputs
 
 
-def numpy_result(name: str, to: str) -> np.ndarray[Any, Any]:
+def reference(name: str, to: str) -> np.ndarray[Any, Any]:
     x = np.array(numbers(name), kind_of(name))
     x = np.abs(x) if unsigned_floats(name, to) else x
     if to == "int1":
@@ -81,12 +81,12 @@ def numpy_result(name: str, to: str) -> np.ndarray[Any, Any]:
 def test_conversions_to_every_type(name: str) -> None:
     """An integer is widened by its own sign, and a float becomes an integer by the sign of that.
     Wide integers are rounded to narrow floats once or twice."""
-    for to, (loaded, from_constants) in convert_all(name).items():
+    for to, (loaded, literals) in convert_numbers(name).items():
         few = loaded[::KNOWN_EVERY]
-        np.testing.assert_array_equal(few, from_constants[: few.size], f"{to} of known numbers")
+        np.testing.assert_array_equal(few, literals[: few.size], f"{to} of known numbers")
         if to in NARROW:
             continue
-        values = numpy_result(name, to)
+        values = reference(name, to)
         close = name in INTEGERS and to in FLOATS
         if close:
             loaded, values = loaded.astype(np.float64), values.astype(np.float64)
@@ -208,7 +208,7 @@ def compared_as(name: str, own: str) -> str:
     return own if own_bits > bits else name
 
 
-def operations(name: str) -> list[tuple[str, str, str]]:
+def operations_of(name: str) -> list[tuple[str, str, str]]:
     """Operations that are defined for a tensor `v` of type `name`: one with a number, the type
     that both have in common, and the operation on two tensors of that type."""
     result: list[tuple[str, str, str]] = []
@@ -225,16 +225,16 @@ def operations(name: str) -> list[tuple[str, str, str]]:
                 continue
             first = own_name(number) if sign == "<" else kind
             text = f"float('{number}')" if number == float("inf") else str(number)
-            constant = f"tl.full([8], {text}, tl.{first}).to(tl.{kind})"
-            result.append((f"v {sign} {text}", kind, f"v.to(tl.{kind}) {sign} {constant}"))
+            literals = f"tl.full([8], {text}, tl.{first}).to(tl.{kind})"
+            result.append((f"v {sign} {text}", kind, f"v.to(tl.{kind}) {sign} {literals}"))
             if sign not in ("/", "//", "%", "<<"):
-                result.append((f"{text} {sign} v", kind, f"{constant} {sign} v.to(tl.{kind})"))
+                result.append((f"{text} {sign} v", kind, f"{literals} {sign} v.to(tl.{kind})"))
     return result
 
 
 @pytest.mark.parametrize("name", ("int1", *INTEGERS, *FLOATS))
 def test_numbers_take_part_as_tensors_of_the_type_in_common(name: str) -> None:
-    cases = operations(name)
+    cases = operations_of(name)
     lines = ["def k(x, out):", "    i = tl.arange(0, 8)"]
     lines.append(f"    v = tl.load(x + i){' != 0' if name == 'int1' else ''}")
     for row, (with_number, kind, with_tensor) in enumerate(cases):
@@ -263,9 +263,9 @@ def test_numbers_out_of_the_range_of_a_type_are_errors(name: str) -> None:
 def test_operations_on_tiles_of_known_numbers_are_tiles(sign: str) -> None:
     source = f"""def k(x, out):
     i = tl.arange(0, 4)[:, None] * 2 + tl.arange(0, 2)[None, :]
-    known = tl.full([4, 2], 7, tl.int32) {sign} tl.full([4, 2], 2, tl.int32)
-    tl.store(out + i, known.to(tl.int32))
-    tl.store(out + 8 + tl.arange(0, 4), tl.sum(known.to(tl.int32), 1))
+    literals = tl.full([4, 2], 7, tl.int32) {sign} tl.full([4, 2], 2, tl.int32)
+    tl.store(out + i, literals.to(tl.int32))
+    tl.store(out + 8 + tl.arange(0, 4), tl.sum(literals.to(tl.int32), 1))
     tl.store(out + 12 + i, (tl.load(x + i) {sign} 2).to(tl.int32))"""
     out = np.zeros(20, np.int32)
     kernel_of(source)[(1,)](np.full(8, 7, np.int32), out, on="interpreter")

@@ -20,7 +20,7 @@ INTEGERS = (
 FLOATS = ("0.0", "-0.0", "0.25", "0.5", "1.0", "1.5", "2.0", "2.5", "100.0")
 
 
-def value_in_c(literal: str, name: str) -> float:
+def converted_value(literal: str, name: str) -> float:
     """The literal converted to a type of C and then to long or double: bool is whether it is not 0,
     integers wrap."""
     number = float(literal) if "." in literal else int(literal)
@@ -47,7 +47,7 @@ def test_literals_are_converted_to_every_type(name: str) -> None:
     )
     out = np.zeros(2 * len(literals), np.float64 if is_float else np.int64)
     parse(f"kernel void k({wide}* out) {{ {body} }}").kernel()[(1,)](out, on="interpreter")
-    assert out[::2].tolist() == out[1::2].tolist() == [value_in_c(n, name) for n in literals]
+    assert out[::2].tolist() == out[1::2].tolist() == [converted_value(n, name) for n in literals]
 
 
 VALUES = {

@@ -1,0 +1,134 @@
+"""Arithmetic on the four bytes of a word at once, on targets whose registers have 32 bits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from tileir.analysis.uses import uses
+from tileir.backend.codegen.lowering import Fragment, Lowering, scalar_of
+from tileir.types import I8, I32
+from tileir.values import Constant, Operand, Value
+
+if TYPE_CHECKING:
+    from tileir.backend.codegen.thread_interface import Handle, Thread
+
+OfWords: TypeAlias = "Callable[[Thread, Handle, Handle], Handle]"
+"""The word of a result from words of two operands."""
+
+_EACH = 0x01010101
+_HIGH, _REST = 0x80 * _EACH, 0x7F * _EACH
+
+
+def by_words(lowering: Lowering, op: Any) -> list[Fragment] | None:
+    """The result of an op on bytes, four at a time: unpacked weights are then computed in the words
+    in which they are loaded and converted. None where the bytes are in no words, and what is
+    computed of them, too, or where there is no such instruction."""
+    t, operands, name = lowering.thread, op.inputs, op.mnemonic
+    columns = [lowering.fragment(x) for x in operands]
+    count = max(map(len, columns))
+    if count % 4:
+        return None
+    packs = _becomes_floats(lowering, op)
+    words = [
+        _words(t, x, column, count, packs=packs)
+        for x, column in zip(operands, columns, strict=True)
+    ]
+    shifts = name in SHIFTS
+    if None in words or (shifts and not _is_short_shift(operands[1])):
+        return None
+    computed: dict[tuple[Handle, Handle], list[Handle]] = {}
+    result: Fragment = []
+    for a, b in zip(*words, strict=True):  # type: ignore[arg-type]
+        if (a, b) not in computed:
+            amount = operands[1].bits if shifts else 0
+            word = SHIFTS[name](t, a, amount) if shifts else OF_WORDS[name](t, a, b)
+            computed[a, b] = t.unpack(I8, word)
+        result += computed[a, b]
+    return [result]
+
+
+def _becomes_floats(lowering: Lowering, op: Any) -> bool:
+    """Whether all that is computed of the result of `op` is converted to floats, four at a time."""
+    readers, waiting, seen = uses(lowering.function), [op.result], set[Value]()
+    while waiting:
+        value = waiting.pop()
+        for reader in readers.get(value, ()):
+            kinds = {scalar_of(x.type) for x in reader.results}
+            if reader.elementwise and all(kind.is_float for kind in kinds):
+                continue
+            alone = reader.elementwise and reader.mnemonic not in _OF_BYTES
+            if alone or reader.effects or reader.is_terminator or kinds != {I8}:
+                return False
+            more = [x for x in reader.results if x not in seen]
+            seen.update(more)
+            waiting += more
+    return True
+
+
+def _words(
+    t: Thread, operand: Operand, column: Sequence[Handle], count: int, *, packs: bool
+) -> Any:
+    """The words of `count` bytes; None where these are not the bytes of words, unless it `packs`
+    them."""
+    if isinstance(operand, Constant):
+        return [t.constant(I32, operand.bits * _EACH)] * (count // 4)
+    fours = [tuple(column[i : i + 4]) for i in range(0, count, 4)]
+    if len(column) % 4 or not (packs or all(t.in_one_word(I8, four) for four in fours)):
+        return None
+    return [t.pack(I8, four) for four in fours]
+
+
+def _is_short_shift(amount: Operand) -> bool:
+    return isinstance(amount, Constant) and 0 < amount.bits < I8.bits
+
+
+def _bitwise(name: str) -> OfWords:
+    return lambda t, a, b: t.binary(name, I32, a, b)
+
+
+def _add(t: Thread, a: Handle, b: Handle) -> Handle:
+    """The low seven bits of each byte are added, which carries into no other byte."""
+    high, rest = t.constant(I32, _HIGH), t.constant(I32, _REST)
+    total = t.binary("add", I32, *(t.binary("and", I32, x, rest) for x in (a, b)))
+    differ = t.binary("and", I32, t.binary("xor", I32, a, b), high)
+    return t.binary("xor", I32, total, differ)
+
+
+def _subtract(t: Thread, a: Handle, b: Handle) -> Handle:
+    """The low seven bits of each byte are subtracted from a byte of 128 or more, which borrows from
+    no other byte."""
+    high, rest = t.constant(I32, _HIGH), t.constant(I32, _REST)
+    left, right = t.binary("or", I32, a, high), t.binary("and", I32, b, rest)
+    differ = t.binary("and", I32, t.binary("xor", I32, a, b), high)
+    same = t.binary("xor", I32, differ, high)
+    return t.binary("xor", I32, t.binary("sub", I32, left, right), same)
+
+
+def _shift_left(t: Thread, a: Handle, amount: int) -> Handle:
+    shifted = t.binary("shl", I32, a, t.constant(I32, amount))
+    return t.binary("and", I32, shifted, t.constant(I32, (0xFF << amount & 0xFF) * _EACH))
+
+
+def _shift_right(t: Thread, a: Handle, amount: int) -> Handle:
+    shifted = t.binary("lshr", I32, a, t.constant(I32, amount))
+    return t.binary("and", I32, shifted, t.constant(I32, (0xFF >> amount) * _EACH))
+
+
+def _shift_signed(t: Thread, a: Handle, amount: int) -> Handle:
+    """The sign bit is inverted and subtracted, from a byte of 128 or more."""
+    sign, high = t.constant(I32, (0x80 >> amount) * _EACH), t.constant(I32, _HIGH)
+    inverted = t.binary("xor", I32, _shift_right(t, a, amount), sign)
+    less = t.binary("sub", I32, t.binary("or", I32, inverted, high), sign)
+    return t.binary("xor", I32, less, high)
+
+
+OF_WORDS: dict[str, OfWords] = {
+    **{name: _bitwise(name) for name in ("and", "or", "xor")}, "add": _add, "sub": _subtract,
+}  # fmt: skip
+
+SHIFTS: dict[str, Callable[[Thread, Handle, int], Handle]] = {
+    "shl": _shift_left, "lshr": _shift_right, "ashr": _shift_signed,
+}  # fmt: skip
+
+_OF_BYTES = frozenset({*OF_WORDS, *SHIFTS})

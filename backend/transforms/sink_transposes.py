@@ -1,0 +1,45 @@
+"""Transposes of tiles that are cast to narrower elements next: the cast comes first. A dot whose
+operand is a transposed result of another dot then moves the narrow elements between threads."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from tileir.analysis.uses import uses
+from tileir.ir import Function
+from tileir.op import Op
+from tileir.ops.shape import Trans
+from tileir.passes.dce import dce
+from tileir.rewrite import Answer, Walk, rewrite
+from tileir.types import Tile, element_of, with_element
+from tileir.values import Value
+
+
+def sink_transposes(function: Function) -> Function:
+    """`function` with the only reader of a transpose before it, if that is a cast to elements of
+    fewer bits."""
+    readers = uses(function)
+    changed = rewrite(function, lambda op, walk: _sink_transpose(op, walk, readers))
+    return function if changed is function else dce(changed)
+
+
+def _sink_transpose(op: Op, walk: Walk, readers: Mapping[Value, Sequence[Op]]) -> Answer:
+    if not (op.elementwise and len(op.inputs) == len(op.results) == 1) or op.predicate is not None:
+        return op
+    value, result = op.inputs[0], op.results[0]
+    transpose = walk.definition(value)
+    if not isinstance(transpose, Trans) or transpose.predicate is not None:
+        return op
+    if len(readers[value]) > 1 or not _is_narrower(result, value):
+        return op
+    source, element = transpose.value, element_of(result.type)
+    cast = op.with_fields(
+        **op.map_fields(lambda _: source, lambda _: with_element(source.type, element)),
+        results=(), comments=(),
+    )  # fmt: skip
+    return cast, Trans(cast.results[0], order=transpose.order, location=transpose.location)
+
+
+def _is_narrower(result: Value, value: Value) -> bool:
+    new, old = result.type, value.type
+    return isinstance(new, Tile) and isinstance(old, Tile) and new.element.bits < old.element.bits
