@@ -39,6 +39,11 @@ _LEAST_OF_LOADS = 0.006
 """The same where more loads would be in flight. The model expects little of these: where it expects
 1 %, a kernel took 16 % less time with 24 registers in flight than with 17."""
 
+_LEAST_IN_FLIGHT = 0.75
+"""The least part of what all blocks of a multiprocessor have in flight that is kept where a block
+has more loads in flight. On an H200 kernels with 0.56 and 0.6 of it took 7 and 45 % more time; two
+with 0.89 and 0.97 took 17 and 9 % less."""
+
 _LEAST_OF_VARIANTS = {
     CodeVariant.PROGRAM_ORDER: 0.05, CodeVariant.ALTERNATING: 0.02, CodeVariant.SCHEDULED: 0.02,
     CodeVariant.UNREDUCED: 0.02,
@@ -62,10 +67,11 @@ likely to spill less. Of 30 kernels with dots that spill or lack few registers f
 spill less unreduced, or have a block more, eleven of them with as few registers alive in PTX. Those
 that spill less took 4 to 29 % less time on an H200."""
 
-_FEWEST = 0.82
+_FEWEST = 0.805
 """The part of the registers below which a limit spills or separates loads, as a rule. Of 613
-kernels of public libraries 23 were assembled with a limit between 0.75 of their registers and this
-part: 22 spilled, and one did not. Of 29 with a limit above it nine gained."""
+kernels of public libraries 23 were assembled with a limit between 0.75 and 0.82 of their registers:
+22 spilled, and one did not. Of 29 with a limit above nine gained. One with 0.808 has three blocks
+for two."""
 
 _FEWEST_OF_DOTS = 0.84
 """The same for kernels with dots of which two blocks or more are resident. Accumulators do not
@@ -97,9 +103,10 @@ _HALVES = {"p": 0, "rs": 1, "r": 2, "f": 2, "rd": 4, "fd": 4, "rq": 8}
 @attrs.frozen
 class RegisterChoice:
     """The choice for a kernel whose blocks have `warps` warps and `shared` bytes of shared memory;
-    with `alone`, a multiprocessor has one block whatever fits. With `dots`, loads are copied ahead,
-    and a limit is tried where a multiprocessor would otherwise have one block, which waits at every
-    barrier, or where few registers are missing."""
+    with `alone`, a multiprocessor is likely to have one block whatever fits, so that a limit is
+    taken only where it costs nothing. With `dots`, loads are copied ahead, and a limit is tried
+    where a multiprocessor would otherwise have one block, which waits at every barrier, or where
+    few registers are missing."""
 
     machine: GpuModel
     warps: int
@@ -120,7 +127,9 @@ class RegisterChoice:
         directives = list(self._directives(code))
         while directives:
             directive, expected = directives.pop(0)
-            if least - expected < (_LEAST_OF_LOADS if directive == _UNLIMITED else _LEAST):
+            is_free = self.alone and directive != _UNLIMITED
+            required = _LEAST_OF_LOADS if directive == _UNLIMITED else _LEAST
+            if not is_free and least - expected < required:
                 continue
             try:
                 assembled = assemble(with_directive(ptx, directive))
@@ -129,10 +138,13 @@ class RegisterChoice:
                     raise
                 continue
             if directive == _UNLIMITED:
+                if self._in_flight(assembled) < _LEAST_IN_FLIGHT * self._in_flight(code):
+                    continue
                 directives[:0] = self._limits(assembled)
             grown = code_bytes(assembled.cubin) - code_bytes(code.cubin) - _PADDING
             time = self._waiting(assembled) + max(0, grown) / code_bytes(code.cubin)
-            if not assembled.spills and time < least:
+            fewer = is_free and time == least and assembled.registers < best.registers
+            if not assembled.spills and (time < least or fewer):
                 best, least = assembled, time
         return best
 
@@ -190,7 +202,7 @@ class RegisterChoice:
     def _limits(self, code: Assembled) -> Iterator[tuple[str, float]]:
         """The limit with which more blocks are resident than of `code`, and the least time with as
         many loads in flight."""
-        limit = None if self.alone else self.limit(code.registers)
+        limit = None if self.alone and self.dots else self.limit(code.registers)
         if limit is not None:
             words = self.warps * max(1, LoadsInFlight.of(code.cubin).together)
             yield f".maxnreg {limit}", self.machine.waiting(self._resident(limit), words)
@@ -211,12 +223,12 @@ class RegisterChoice:
         """The most registers of a thread with which more blocks are resident than with `registers`;
         None where registers do not bound the number of blocks, or where more gain little or need
         far fewer registers."""
-        target, resident = self.machine.target, self._resident(registers)
+        target, resident = self.machine.target, self._fitting(registers)
         fewest = (_FEWEST_OF_DOTS if self.dots and resident > 1 else _FEWEST) * registers
         for more in range(resident + 1, target.blocks_per_processor + 1):
             most = target.registers_per_processor // (more * self.warps * target.lanes)
             most = most // REGISTER_GRAIN * REGISTER_GRAIN
-            if most < fewest or (blocks := self._resident(most)) <= resident:
+            if most < fewest or (blocks := self._fitting(most)) <= resident:
                 return None
             if self.machine.hidden * (1 / resident - 1 / blocks) >= _LEAST:
                 return most
@@ -227,10 +239,19 @@ class RegisterChoice:
         words = self.warps * max(1, loads.together)
         return self.machine.waiting(self._resident(code.registers), words)
 
+    def _in_flight(self, code: Assembled) -> int:
+        """Registers that the loads of all threads of a multiprocessor have in flight together:
+        these hide the latency of memory (Little's law)."""
+        return self._resident(code.registers) * LoadsInFlight.of(code.cubin).together
+
     def _resident(self, registers: int) -> int:
+        return 1 if self.alone else self._fitting(registers)
+
+    def _fitting(self, registers: int) -> int:
+        """Blocks that a multiprocessor has space for."""
         target = self.machine.target
         words = target.register_words(self.warps, registers)
-        return 1 if self.alone else target.resident_blocks(self.warps, words, self.shared)
+        return target.resident_blocks(self.warps, words, self.shared)
 
 
 def with_directive(ptx: str, directive: str) -> str:
@@ -284,10 +305,15 @@ def is_persistent(function: Function) -> bool:
 
 
 def divides_its_loops(function: Function) -> bool:
-    """Whether a loop of `function` is left depending on the instance: instances then divide the
-    iterations between them, and a launch has as many as the device has multiprocessors. More
-    resident blocks would gain nothing."""
-    return any(True for _ in _divided_loops(function))
+    """Whether a loop of `function` that carries tiles or floats is left depending on the instance:
+    instances then divide the iterations between them, each has a partial result, and a launch has
+    as many as the device has multiprocessors. More resident blocks would gain nothing. A loop that
+    carries neither has no partial result, and its launches have as many instances as fit."""
+    return any(
+        isinstance(p.type, Tile) or getattr(p.type, "is_float", False)
+        for loop in _divided_loops(function)
+        for p in function.blocks[loop.header].parameters
+    )
 
 
 def is_recurrence(function: Function, threads: int) -> bool:

@@ -227,9 +227,11 @@ class AnchorLayouts:
         because its elements are larger than those of another access, or are not known to be
         neighbours. The width is then the one at which the accesses of that shape and order, and
         scans in that direction, cost least; the smallest of several. Results of dots do not count.
+        Shapes that differ by extents of 1 have one width: rows are computed with vectors.
         """
         around = loops(self.function)
         groups: dict[tuple[Vector, Vector], list[_AnchoredAccess]] = {}
+        keys: dict[tuple[Vector, Vector], dict[tuple[Vector, Vector], None]] = {}
         for label, block in self.function.blocks.items():
             for op in filter(is_access, block.ops):
                 shape, order, _ = self._wish(op)
@@ -237,17 +239,20 @@ class AnchorLayouts:
                     continue  # it has a layout of its own
                 if self.contiguity.runs(op.inputs[0])[order[0]] > 1 or self._is_near(op, order[0]):
                     access = self._access(op, order[0], around.frequency(label))
-                    groups.setdefault((shape, order), []).append(access)
+                    key = _without_ones(shape, order)
+                    groups.setdefault(key, []).append(access)
+                    keys.setdefault(key, {})[shape, order] = None
         for key, group in groups.items():
-            widest = self._widths[key]
+            widest = max(self._widths[k] for k in keys[key])
             if any(access.scatters(widest) for access in group):
-                self._widths[key] = min(
+                width = min(
                     (1 << k for k in range(widest.bit_length())),
                     key=lambda w: (
                         sum(access.cost(w) for access in group)
-                        + self._exchange(key[0], key[1][0], w)
+                        + sum(self._exchange(k[0], k[1][0], w) for k in keys[key])
                     ),
                 )
+                self._widths.update((k, min(width, self._widths[k])) for k in keys[key])
 
     def _exchange(self, shape: Vector, dim: int, owned: int) -> float:
         """The cost per element of scans along `dim` of tiles of `shape`, in the unit of accesses,
@@ -505,6 +510,12 @@ class AnchorLayouts:
         fast = contiguous_dim(op, self.contiguity)
         order = (fast, *(d for d in row_major(len(shape)) if d != fast))
         return shape, order, min(self.contiguity.width(op, fast), _per_access(pointer.type))
+
+
+def _without_ones(shape: Vector, order: Vector) -> tuple[Vector, Vector]:
+    """`shape` and `order`, its dimensions fastest first, without those of extent 1."""
+    kept = [d for d, n in enumerate(shape) if n > 1]
+    return tuple(shape[d] for d in kept), tuple(kept.index(d) for d in order if d in kept)
 
 
 def _slices(function: Function) -> Iterator[Op]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -45,6 +46,7 @@ attributes #3 = { nounwind alwaysinline }
 attributes #4 = { convergent nounwind }
 attributes #5 = { convergent nounwind memory(none) }
 attributes #6 = { convergent nounwind noinline }"""
+_LOOP = re.compile(r"!llvm\.loop !(\d+)")
 ROLE = "gpu.role"
 """The op whose function is lowered in place instead of being called."""
 
@@ -176,10 +178,8 @@ def join_kernels(parts: Sequence[KernelText]) -> str:
     """One module of all `parts`."""
     declarations = dict.fromkeys(d for part in parts for d in part.declarations)
     definitions = [d for part in parts for d in part.definitions]
-    hints = [
-        hint for n in (2, 4) if any(f"!llvm.loop !{LOOP_NODE + n}" in d for d in definitions)
-        for hint in unroll_hint(n)
-    ]  # fmt: skip
+    unrolled = sorted({int(node) - LOOP_NODE for d in definitions for node in _LOOP.findall(d)})
+    hints = [hint for count in unrolled for hint in unroll_hint(count)]
     triple = 'target triple = "nvptx64-nvidia-cuda"'
     tables, places = [part.table for part in parts if part.table is not None], list[str]()
     if tables:

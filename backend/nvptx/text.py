@@ -71,7 +71,7 @@ def has_cache_hint(access: AccessAttributes, space: int) -> bool:
 def unroll_hint(count: int) -> tuple[str, str]:
     """The metadata of loops of which `count` iterations run together (LLVM Language Reference,
     "llvm.loop.unroll.count")."""
-    node, property = LOOP_NODE + count, LOOP_NODE + 16 + count
+    node, property = LOOP_NODE + count, LOOP_NODE + 100 + count
     hint = f'!{{!"llvm.loop.unroll.count", i32 {count}}}'
     return f"!{node} = distinct !{{!{node}, !{property}}}", f"!{property} = {hint}"
 

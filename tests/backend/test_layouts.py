@@ -136,6 +136,20 @@ def test_a_sum_is_converted_after_it_is_small():
     assert all(shape == (64,) for _, _, shape in conversions(layouts_of(kernel(body))))
 
 
+def test_a_row_of_a_matrix_and_vectors_have_one_width():
+    """The gradient of a norm: a row and weights in f16, sums of rows, as vectors, in f32."""
+    b, half = Builder(), arg(pointer(F16), aligned=16)
+    with b.kernel("k", x=half, w=half, y=half, total=arg(pointer(F32), aligned=16)) as (
+        x, w, y, total,
+    ):  # fmt: skip
+        columns = b.arange(4096)
+        row = columns[None, :]
+        product = (x + row).load().to(F32) * (w + columns).load().to(F32)[None, :]
+        (y + row).store((product / product.sum(axis=1)[:, None]).to(F16))
+        (total + columns).store(product.sum(axis=0))
+    assert conversions(layouts_of(b.module(), 8)) == []
+
+
 def test_a_row_is_converted_before_it_is_broadcast():
     def body(b, x, y, row_major, down):
         bias = (x + b.arange(64)).load()
@@ -554,7 +568,7 @@ def test_a_loop_writes_whole_sectors_of_what_earlier_iterations_accumulate(repea
         if not repeated:
             (y + place).store(state.get())
     module = b.module()
-    function = assigned(module)
+    function = layouts_of(module)
     (load,) = (op for op in function.ops if op.mnemonic == "load")
     (store,) = (op for op in function.ops if op.mnemonic == "store")
     assert vector_run(load.inputs[0].type.layout, 1) == 8

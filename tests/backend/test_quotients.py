@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 from tileir.backend import compile as compile_
 from tileir.backend.executors import SimtExecutor
@@ -28,6 +29,28 @@ def test_a_shared_divisor_is_inverted_once() -> None:
     )
     assert shared.ptx.count("rcp.approx.ftz.f32") == 1 and "div.full" not in shared.ptx
     assert own.ptx.count("div.full.f32") == 16 and "rcp" not in own.ptx
+
+
+def by_constant(y: float) -> Module:
+    """z [128] = x [128] / y."""
+    b = Builder()
+    data = arg(pointer(F32), aligned=16)
+    with b.kernel("divided", z=data, x=data) as (z, x):
+        at = b.arange(128)
+        value = (x + at).load()
+        (z + at).store(b.fdiv(value, b.constant(value.type, y), fast="approx"))
+    return b.module()
+
+
+@pytest.mark.parametrize("y", [30.0, -1.7, 2.0**-126, 2.0**126, 3e38, 1e-40])
+def test_a_constant_is_inverted_by_the_compiler(y: float) -> None:
+    """Within 1.5 units in the last place; in the kernel, if it has no normal inverse."""
+    ptx = compile_(by_constant(y), "sm_90a", {"num_warps": 4}).ptx
+    assert ("div.full" not in ptx and "rcp" not in ptx) == (2.0**-126 <= abs(y) <= 2.0**126)
+    x = np.random.default_rng(0).standard_normal(128).astype(np.float32) * np.float32(min(y, 1))
+    z, divisor = np.zeros(128, np.float32), np.float32(y)
+    SimtExecutor().launch(by_constant(y), None, (1, 1, 1), [z, x], target="sm_90a")
+    np.testing.assert_array_max_ulp(z, x / divisor, 2)
 
 
 def test_quotients_of_all_sizes() -> None:

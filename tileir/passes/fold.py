@@ -59,13 +59,18 @@ def unless_kept(values: frozenset[Value], rule: Rule) -> Rule:
 
 def fold_op(op: Op, walk: Walk) -> Answer:
     """The value of `op`, if its operands are literals and its results uniform."""
+    literals = evaluate(op)
+    return op if literals is None else Replace(literals)
+
+
+def evaluate(op: Op) -> tuple[Operand, ...] | None:
+    """The results of `op` as literals; None if its operands are none, or its results are not
+    uniform."""
     inputs = op.inputs
     for operand in inputs:
         if type(operand) is Value:
-            return op
-    if not inputs or not op.results or not _foldable(op):
-        return op
-    return _evaluate(op) or op
+            return None
+    return _evaluate(op) if inputs and op.results and _foldable(op) else None
 
 
 def _foldable(op: Op) -> bool:
@@ -80,7 +85,7 @@ def _foldable(op: Op) -> bool:
     return op.elementwise or all(_size(v.type) <= MAX_ELEMENTS for v in (*op.inputs, *op.results))
 
 
-def _evaluate(op: Op) -> Replace | None:
+def _evaluate(op: Op) -> tuple[Operand, ...] | None:
     from tileir.machine import Machine  # numpy is loaded only where values are computed
 
     machine = Machine()
@@ -92,7 +97,7 @@ def _evaluate(op: Op) -> Replace | None:
     literals = [_literal(t, r.type) for t, r in zip(tensors, op.results, strict=True)]
     if any(literal is None for literal in literals):
         return None
-    return Replace(tuple(v for v in literals if v is not None))
+    return tuple(v for v in literals if v is not None)
 
 
 def _arguments(op: Op) -> list[Any]:

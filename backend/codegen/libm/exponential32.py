@@ -203,7 +203,7 @@ def sinh(x: Term) -> Term:
     small = fma(x * square, horner(square, _SINH), x)
     quarter = _quarter_exp(size)
     large = fma(quarter, 2.0, reciprocal(quarter) * -0.125)
-    return where(nan(x) | (size < 1.0), small, copysign(large, x))
+    return where(size >= 1.0, copysign(large, x), small)
 
 
 def _quarter_exp(size: Term) -> Term:
@@ -229,8 +229,8 @@ def tanh(x: Term) -> Term:
         power = (size * (2 * _LOG2E[0])).ptx("ex2.approx.ftz.f32")
     else:
         power = exp_scaled(clamp(size + size, 0.0, 40.0))
-    large = 1.0 - 2.0 * reciprocal(power + 1.0)
-    return copysign(where(nan(x) | (size < 0.55), small, large), x)
+    large = fma(reciprocal(power + 1.0), -2.0, 1.0)
+    return copysign(where(size >= 0.55, large, small), x)
 
 
 def asinh(x: Term) -> Term:
@@ -240,7 +240,7 @@ def asinh(x: Term) -> Term:
     square = mild * mild
     usual = near_log1p(fma(square, reciprocal(root(fma(mild, mild, 1.0)) + 1.0), mild))
     value = where(size > 1e9, log(size) + _LN2, usual)
-    return where(nan(x) | x.same(0.0), x, copysign(value, x))
+    return where(size > 0.0, copysign(value, x), x)
 
 
 def acosh(x: Term) -> Term:
@@ -257,7 +257,7 @@ def atanh(x: Term) -> Term:
     part = quotient(size + size, 1.0 - size)
     value = log1p(where(size.same(1.0), x.like(float("inf")), part)) * 0.5
     value = where(size > 1.0, x.like(float("nan")), value)
-    return where(nan(x) | x.same(0.0), x, copysign(value, x))
+    return where(size > 0.0, copysign(value, x), x)
 
 
 # Powers ---------------------------------------------------------------------------------------

@@ -238,7 +238,7 @@ def sinh(x: Term) -> Term:
     part = quotient(t, t + 1.0)
     value = where(size < 1.0, (t + t) - t * part, t + part) * 0.5
     value = where(size > 22.0, exp_of_pair(size, size.like(0.0), -1), value)
-    return where(nan(x) | (size < 1e-9), x, copysign(value, x))
+    return where(size >= 1e-9, copysign(value, x), x)
 
 
 def cosh(x: Term) -> Term:
@@ -256,7 +256,7 @@ def tanh(x: Term) -> Term:
     t = expm1(where(size < 1.0, -double, double))
     value = quotient(where(size < 1.0, t, 2.0), t + 2.0)
     value = where(size < 1.0, value, 1.0 - value)
-    return where(nan(x) | (size < 1e-9), x, copysign(value, x))
+    return where(size >= 1e-9, copysign(value, x), x)
 
 
 def asinh(x: Term) -> Term:
@@ -266,7 +266,7 @@ def asinh(x: Term) -> Term:
     root = fma(mild, mild, 1.0).call("sqrt")
     value = log1p(mild + quotient(mild * mild, root + 1.0))
     value = where(size > 1e8, log(size) + LN2[0], value)
-    return where(nan(x) | (size < 1e-9), x, copysign(value, x))
+    return where(size >= 1e-9, copysign(value, x), x)
 
 
 def acosh(x: Term) -> Term:
@@ -287,7 +287,7 @@ def atanh(x: Term) -> Term:
     value = log1p(where(below, t + part, part)) * 0.5
     value = where(size.same(1.0), float("inf"), value)
     value = where(size > 1.0, x.like(float("nan")), value)
-    return where(nan(x) | (size < 1e-9), x, copysign(value, x))
+    return where(size >= 1e-9, copysign(value, x), x)
 
 
 FUNCTIONS = {

@@ -46,7 +46,7 @@ def erf(x: Term) -> Term:
     else:
         clamped = clamp(size, 0.0, 4.0)
         tail = exp_scaled(-fma(clamped, horner(clamped, _ERF_TAIL), clamped))
-    return where(nan(x) | (size < 0.92), small, copysign(1.0 - tail, x))
+    return where(size >= 0.92, copysign(1.0 - tail, x), small)
 
 
 def erfc(x: Term) -> Term:

@@ -143,7 +143,7 @@ def atan(x: Term) -> Term:
     z = t * t
     tail = z * horner(z, _AT)
     value = high - ((t * tail - low) - t)
-    return where(nan(x) | (size < 1e-9), x, copysign(value, x))
+    return where(size >= 1e-9, copysign(value, x), x)
 
 
 def _rational(t: Term) -> Term:
@@ -163,7 +163,7 @@ def asin(x: Term) -> Term:
     large = 0.25 * _PI[0] - (p - (0.25 * _PI[0] - (high + high)))
     value = where(above, large, fma(near, ratio, near))
     value = where(size > 1.0, x.like(float("nan")), value)
-    return where(nan(x) | (size < 1e-9), x, copysign(value, x))
+    return where(size >= 1e-9, copysign(value, x), x)
 
 
 def acos(x: Term) -> Term:

@@ -29,6 +29,10 @@ _SMALL_BLOCK = 128
 _MOST = 4
 """Iterations that run together, at most."""
 
+_MOST_COPIES, _MOST_OPS = 16, 512
+"""Iterations of a loop that literals count, and ops of all of them and all elements of a thread, up
+to which it becomes straight code."""
+
 _MOVES = (Broadcast, ExpandDims, MakeRange, Reshape, Splat)
 """Ops that leave elements where they are."""
 
@@ -44,7 +48,8 @@ def _unroll_count(lowering: Lowering, jump: Op) -> int:
     It is more than 1 for a loop that loads little at a time and has no other memory access or
     synchronization, since loads do not move over these. It divides the number of iterations, which
     must be known: a remainder loop would cost rows of few iterations more than others gain. It is 1
-    if `jump` leads to no such loop.
+    if `jump` leads to no such loop. A short loop whose counter is no induction variable, such as a
+    binary search in a table of known size, becomes straight code: ptxas does not unroll it.
     """
     function, threads = lowering.function, lowering.target.lanes * lowering.num_warps
     loop = _loop_of_latch(function, jump)
@@ -58,6 +63,12 @@ def _unroll_count(lowering: Lowering, jump: Op) -> int:
         elif not (op.elementwise or _is_move(op) or op.effects & Effects.CONTROL):
             return 1
     total = _iterations(function, loop) if loaded else 0
+    if loaded and not total:
+        from tileir.backend.codegen.literal_loops import literal_iterations  # few loops load so
+
+        copies = literal_iterations(function, loop, _MOST_COPIES)
+        ops = sum(_elements_per_thread(op, threads) for block in blocks for op in block.ops)
+        return max(1, copies) if copies * ops <= _MOST_OPS else 1
     count, most = 1, _IN_FLIGHT * max(1, _SMALL_BLOCK // threads)
     while total and count < _MOST and 2 * count * loaded <= most and not total % (2 * count):
         count *= 2
@@ -84,6 +95,12 @@ def _bytes_per_thread(op: Op, threads: int) -> int:
     if not isinstance(kind, Tile):
         return 0
     return max(1, kind.size // threads) * cast(Any, kind.element).bytes
+
+
+def _elements_per_thread(op: Op, threads: int) -> int:
+    """Elements of the result of `op` that a thread computes."""
+    kind = op.results[0].type if op.results else None
+    return max(1, kind.size // threads) if isinstance(kind, Tile) else 1
 
 
 def _iterations(function: Function, loop: Loop) -> int:

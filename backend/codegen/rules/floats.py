@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 from tileir.backend.codegen.lowering import Fragment, Lowering, Rule
 from tileir.backend.codegen.rules.elementwise import elementwise, result_element
 from tileir.types import F32, F64, Element
-from tileir.values import Constant
+from tileir.values import Constant, decode, encode
 
 if TYPE_CHECKING:
     from tileir.backend.codegen.thread_interface import Handle, Thread
@@ -37,7 +37,7 @@ _quotients = elementwise(_arithmetic)
 
 def _quotient(lowering: Lowering, op: Any) -> list[Fragment]:
     """Lower a division. A divisor of several numbers is inverted once, where `div.full.f32` would
-    invert it each time.
+    invert it each time; a constant one is inverted by the compiler.
 
     If the divisor is so large or small that its inverse is not normal, it is scaled together with
     the numbers. A target without approximate instructions divides each number, and rounds once.
@@ -46,6 +46,8 @@ def _quotient(lowering: Lowering, op: Any) -> list[Fragment]:
     approximate = op.fast.value in ("approx", "fast") and lowering.thread.approximates
     if element is not F32 or op.ftz or not approximate:
         return _quotients(lowering, op)
+    if isinstance(op.rhs, Constant) and _NORMAL <= op.rhs.bits & _SIZE <= _LARGE:
+        return _by_constants(lowering, op)
     if 2 * len(set(divisors)) > len(lowering.fragment(op.lhs)):
         return _quotients(lowering, op)
     return _by_inverses(lowering, op)
@@ -65,6 +67,17 @@ def _by_inverse(t: Thread, op: Any, a: Handle, b: Handle) -> Handle:
 _by_inverses = elementwise(_by_inverse)
 _LARGE, _NORMAL, _QUARTER, _ONE, _UP = 0x7E800000, 0x00800000, 0x3E800000, 0x3F800000, 0x4B800000
 """2 to the powers of 126, -126, -2, 0 and 24 as f32."""
+_SIZE = 0x7FFFFFFF
+"""The bits of an f32 without its sign."""
+
+
+def _by_constant(t: Thread, op: Any, a: Handle, b: Handle) -> Handle:
+    """`a` times the inverse of the constant `b`, both rounded once: within 1.5 ulp."""
+    inverse = encode(F32, 1.0 / float(decode(F32, op.rhs.bits)))
+    return t.binary("fmul", F32, a, t.constant(F32, inverse))
+
+
+_by_constants = elementwise(_by_constant)
 
 
 def _is_one(value: Any) -> bool:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from tileir.analysis.uses import uses
+from tileir.analysis import memoize
+from tileir.analysis.uses import definitions, uses
 from tileir.backend.codegen.lowering import Fragment, Lowering, scalar_of
-from tileir.types import I8, I32
+from tileir.ir import Function
+from tileir.op import Op
+from tileir.types import I8, I32, element_of
 from tileir.values import Constant, Operand, Value
 
 if TYPE_CHECKING:
@@ -29,7 +32,7 @@ def by_words(lowering: Lowering, op: Any) -> list[Fragment] | None:
     count = max(map(len, columns))
     if count % 4:
         return None
-    packs = _becomes_floats(lowering, op)
+    packs = op.result not in _values_of_other_readers(lowering.function)
     words = [
         _words(t, x, column, count, packs=packs)
         for x, column in zip(operands, columns, strict=True)
@@ -48,22 +51,28 @@ def by_words(lowering: Lowering, op: Any) -> list[Fragment] | None:
     return [result]
 
 
-def _becomes_floats(lowering: Lowering, op: Any) -> bool:
-    """Whether all that is computed of the result of `op` is converted to floats, four at a time."""
-    readers, waiting, seen = uses(lowering.function), [op.result], set[Value]()
+@memoize
+def _values_of_other_readers(function: Function) -> Set[Value]:
+    """The bytes of which something is computed that is no byte and no float."""
+    origin, result = definitions(function), set[Value]()
+    of_bytes = {x: readers for x, readers in uses(function).items() if element_of(x.type) is I8}
+    waiting = [x for x, readers in of_bytes.items() if not all(map(_packs, readers))]
     while waiting:
         value = waiting.pop()
-        for reader in readers.get(value, ()):
-            kinds = {scalar_of(x.type) for x in reader.results}
-            if reader.elementwise and all(kind.is_float for kind in kinds):
-                continue
-            alone = reader.elementwise and reader.mnemonic not in _OF_BYTES
-            if alone or reader.effects or reader.is_terminator or kinds != {I8}:
-                return False
-            more = [x for x in reader.results if x not in seen]
-            seen.update(more)
-            waiting += more
-    return True
+        if value not in result:
+            result.add(value)
+            operands = origin[value].inputs if value in origin else ()
+            waiting += [x for x in operands if x in of_bytes]
+    return result
+
+
+def _packs(reader: Op) -> bool:
+    """Whether `reader` converts bytes to floats, or computes or moves bytes, four at a time."""
+    kinds = {scalar_of(x.type) for x in reader.results}
+    if reader.elementwise and all(kind.is_float for kind in kinds):
+        return True
+    alone = reader.elementwise and reader.mnemonic not in _OF_BYTES
+    return kinds == {I8} and not (alone or reader.effects or reader.is_terminator)
 
 
 def _words(

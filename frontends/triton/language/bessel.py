@@ -143,14 +143,14 @@ def _modified_bessel(odd: bool, near: Sequence[float], far: Sequence[float]) -> 
         """The modified function of the first kind."""
         size = b.fabs(x)
         # Far out, e^5.5 is taken apart: the function overflows later than e^x.
-        is_near = size < number(x, 8.0)
-        power = b.exp(b.select(is_near, size, size - 5.5))
+        is_near, beyond = size < number(x, 8.0), size - 5.5
         root = b.rsqrt(size)
         inverse = b.fma(root * 16.0, root, number(x, -1.0))
         if is_float32(x):
-            low = _power_series(b, size, odd)
+            power, low = b.exp(beyond), _power_series(b, size, odd)
             high = _short_series(b, inverse, far) * root
         else:
+            power = b.exp(b.select(is_near, size, beyond))
             low = _series(b, size * 0.25 - 1.0, near) * power
             low = low * size if odd else low
             high = _series(b, inverse, far) * root

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tileir.backend import compile as compile_kernel
 from tileir.builder import F32, Builder, pointer
 from tileir.executor import executor
 from tileir.frontends.triton.language import special32
@@ -194,3 +195,12 @@ def test_distances_at_the_ends(on: str) -> None:
     np.testing.assert_allclose(evaluate("hypot", on, x, y), np.hypot(x, y), rtol=1e-6)
     result = evaluate("inverse_hypot", on, x, y)
     np.testing.assert_array_equal(result[:5], [math.inf, 0, 0, math.nan, math.inf])
+
+
+@pytest.mark.parametrize("name", ["logarithm_of_gamma", "inverse_of_erfc"])
+def test_a_number_is_inverted_by_one_instruction(name: str) -> None:
+    b = Builder()
+    with b.kernel("k", x=pointer(F32), out=pointer(F32)) as (x, out):
+        out.store(getattr(special32, name)(b, x.load()))
+    ptx = compile_kernel(b.module(), "sm_90a").ptx
+    assert "rcp.approx.ftz.f32" in ptx and "div." not in ptx
