@@ -27,8 +27,8 @@ def loading_kernel(element: Scalar, rows: int, columns: int, contiguous: int) ->
         r = r + b.program_id(axis=0) * rows
         block = (x + (r * s + c if contiguous else r + c * s)).load()
         ones = b.full((columns, 16), 1.0, element)
-        product_ = b.dot(block, ones, b.full((rows, 16), 0.0, F32))
-        (y + (r * 16 + b.arange(16)[None, :])).store(product_)
+        result = b.dot(block, ones, b.full((rows, 16), 0.0, F32))
+        (y + (r * 16 + b.arange(16)[None, :])).store(result)
     return b.module()
 
 
