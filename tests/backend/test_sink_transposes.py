@@ -26,16 +26,16 @@ def module_of(body: Any, element: Any = F32) -> tileir.Module:
     return b.module()
 
 
-def transposed(b: Builder, value: Any) -> Any:
+def transpose(b: Builder, value: Any) -> Any:
     return b.trans(value, order=[1, 0])
 
 
 CASES = {
-    "narrow": (lambda b, x: transposed(b, x).to(BF16).to(F32), F32, [BF16]),
-    "twice": (lambda b, x: transposed(b, x).to(F16).to(F32).to(BF16).to(F32), F32, [F16]),
-    "integer": (lambda b, x: transposed(b, x).to(I8).to(F32), F32, [I8]),
-    "wide": (lambda b, x: transposed(b, x).to(F32), BF16, [BF16]),
-    "as wide": (lambda b, x: transposed(b, x).exp(), F32, [F32]),
+    "narrow": (lambda b, x: transpose(b, x).to(BF16).to(F32), F32, [BF16]),
+    "twice": (lambda b, x: transpose(b, x).to(F16).to(F32).to(BF16).to(F32), F32, [F16]),
+    "integer": (lambda b, x: transpose(b, x).to(I8).to(F32), F32, [I8]),
+    "wide": (lambda b, x: transpose(b, x).to(F32), BF16, [BF16]),
+    "as wide": (lambda b, x: transpose(b, x).exp(), F32, [F32]),
 }
 
 
@@ -49,7 +49,7 @@ def test_a_transpose_follows_a_cast_to_fewer_bits(case: str) -> None:
 
 def test_a_transpose_with_other_readers_stays() -> None:
     def body(b: Builder, x: Any) -> Any:
-        t = transposed(b, x)
+        t = transpose(b, x)
         return t.to(BF16).to(F32) + t
 
     function = module_of(body).kernel()
@@ -61,7 +61,7 @@ def test_operands_move_as_they_are_multiplied(machine: str) -> None:
     """`x^T x` in bf16 is the operand of another dot: no conversion moves elements of f32."""
 
     def body(b: Builder, x: Any) -> Any:
-        p = b.dot(x, transposed(b, x), b.zeros((64, 64)))
+        p = b.dot(x, transpose(b, x), b.zeros((64, 64)))
         return b.dot(transposed(b, p * 0.5).to(BF16), x, b.zeros((64, 64)))
 
     module = module_of(body, BF16)

@@ -7,7 +7,6 @@ from functools import cache
 from itertools import islice
 from typing import TYPE_CHECKING, cast
 
-from tileir.analysis.components import strong_components
 from tileir.errors import Diagnostic
 from tileir.ir import Function, Global, Module
 from tileir.op import FieldKind, Op
@@ -139,6 +138,8 @@ def check_recursion(naming: Mapping[str, Sequence[Op]]) -> Iterator[Diagnostic]:
     calls = {name: _calls(ops) for name, ops in naming.items()}
     if not any(calls.values()):
         return
+    from tileir.analysis.components import strong_components  # few modules call functions
+
     ring = strong_components(calls)
     alone = (name for name in calls if any(ring.get(t) == ring[name] for t in calls[name]))
     for name in islice(alone, _MOST_RECURSIVE):
