@@ -62,7 +62,7 @@ def test_operands_move_as_they_are_multiplied(machine: str) -> None:
 
     def body(b: Builder, x: Any) -> Any:
         p = b.dot(x, transpose(b, x), b.zeros((64, 64)))
-        return b.dot(transposed(b, p * 0.5).to(BF16), x, b.zeros((64, 64)))
+        return b.dot(transpose(b, p * 0.5).to(BF16), x, b.zeros((64, 64)))
 
     module = module_of(body, BF16)
     done = run_pipeline(module, target(machine), Options(num_warps=4, warp_specialize=False), None)
