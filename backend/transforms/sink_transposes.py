@@ -11,7 +11,7 @@ from tileir.op import Op
 from tileir.ops.shape import Trans
 from tileir.passes.dce import dce
 from tileir.rewrite import Answer, Walk, rewrite
-from tileir.types import Tile, element_of, with_element
+from tileir.types import Tile, with_element
 from tileir.values import Value
 
 
@@ -28,18 +28,16 @@ def _sink_transpose(op: Op, walk: Walk, readers: Mapping[Value, Sequence[Op]]) -
         return op
     value, result = op.inputs[0], op.results[0]
     transpose = walk.definition(value)
-    if not isinstance(transpose, Trans) or transpose.predicate is not None:
+    if type(value) is not Value or not isinstance(transpose, Trans) or transpose.predicate:
         return op
-    if len(readers[value]) > 1 or not _is_narrower(result, value):
+    new, old = result.type, value.type
+    if not (isinstance(new, Tile) and isinstance(old, Tile)) or len(readers[value]) > 1:
         return op
-    source, element = transpose.value, element_of(result.type)
+    source, element = transpose.value, new.element
+    if element.bits >= old.element.bits:
+        return op
     cast = op.with_fields(
         **op.map_fields(lambda _: source, lambda _: with_element(source.type, element)),
         results=(), comments=(),
     )  # fmt: skip
     return cast, Trans(cast.results[0], order=transpose.order, location=transpose.location)
-
-
-def _is_narrower(result: Value, value: Value) -> bool:
-    new, old = result.type, value.type
-    return isinstance(new, Tile) and isinstance(old, Tile) and new.element.bits < old.element.bits
