@@ -1548,7 +1548,8 @@ class DerivedOps:
         location: Location | None = None,
     ) -> Expr:
         """Count the elements of `value` that equal 0, 1, ..., up to the extent of the result.
-        Elements out of that range, and those where `mask` is false, are not counted."""
+        The elements are unsigned. Those out of range, and those where `mask` is false, are not
+        counted."""
 
     def iabs(
         self,

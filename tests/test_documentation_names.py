@@ -36,8 +36,9 @@ OUTSIDE = ("torch/", "triton/")
 
 OF_OTHERS = {
     # PyTorch, Triton
-    "CudaDriver", "TRITON_KERNEL_OVERRIDE", "computation_type_impl", "fma_rz", "global_scratch_",
-    "has_triton_cpu_backend", "profile_scratch_", "reinterpret_tensor_descriptor",
+    "CudaDriver", "TRITON_KERNEL_OVERRIDE", "benchmark_epilogue_fusion", "computation_type_impl",
+    "fma_rz", "global_scratch_", "has_triton_cpu_backend", "max_autotune_gemm_backends",
+    "profile_scratch_", "reinterpret_tensor_descriptor",
     "test_scaled_dot", "test_triton",
     # TVM
     "cache_read", "cache_write", "comm_reducer",

@@ -177,7 +177,7 @@ _ALGEBRA = (
 _CORE = (
     *bugs_in("tileir/verify/structure.py", _VERIFY,
         ("a block may end in any op",
-         "if not block.ops or not block.ops[-1].is_terminator:", "if not block.ops:"),
+         "if not block.ops or not traits(type(block.ops[-1])).terminates:", "if not block.ops:"),
         ("edges may pass too few arguments",
          "    if len(parameters) != len(arguments):\n", "    if False:\n"),
         ("arguments may have any type", "if parameter.type is not argument.type:", "if False:"),
