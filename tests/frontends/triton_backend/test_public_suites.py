@@ -89,8 +89,8 @@ def test_every_case_runs_and_failures_run_again(suites, tmp_path):
     folder.mkdir(parents=True)
     (folder / "test_a.py").write_text(TESTS)
     (tmp_path / "suites/fla/tests/modules").mkdir()
-    command = [sys.executable, suites.__file__, str(tmp_path / "suites"), str(tmp_path / "out")]
-    command += ["--seconds", "60", "--each", "2", "--suites", "fla"]
+    command = [sys.executable, suites.__file__, str(tmp_path / "suites")]
+    command += ["--out", str(tmp_path / "out"), "--seconds", "60", "--each", "2", "--suites", "fla"]
     environment = {**os.environ, "CUDA_VISIBLE_DEVICES": "0"}
     assert subprocess.run(command, env=environment, check=False).returncode == 1
     result = json.loads((tmp_path / "out/suites.json").read_text())["fla"]
