@@ -18,16 +18,15 @@ def literal_iterations(function: Function, loop: Loop, most: int) -> int:
     literals: dict[Value, Operand] = {}
     edge: Successor | None
     (edge,) = function.blocks[loop.preheader].terminator.successors
-    for count in range(most + 1):
-        while True:
-            _enter(function, edge, literals)
-            edge = _edge_out(function, edge.label, literals)
-            if edge is None:
-                return 0
-            if edge.label not in loop.blocks:
-                return count
-            if edge.label == loop.header:
-                break
+    count = 0
+    for _ in range((most + 1) * len(loop.blocks)):
+        _enter(function, edge, literals)
+        edge = _edge_out(function, edge.label, literals)
+        if edge is None:
+            return 0
+        if edge.label not in loop.blocks:
+            return count if count <= most else 0
+        count += edge.label == loop.header
     return 0
 
 

@@ -91,10 +91,10 @@ def _loop_of_latch(function: Function, jump: Op) -> Loop | None:
 
 def _bytes_per_thread(op: Op, threads: int) -> int:
     """Bytes that a thread loads; none where all threads load one number."""
-    kind = cast(Any, op.results[0].type)
+    kind = op.results[0].type
     if not isinstance(kind, Tile):
         return 0
-    return max(1, kind.size // threads) * cast(Any, kind.element).bytes
+    return _elements_per_thread(op, threads) * cast(Any, kind.element).bytes
 
 
 def _elements_per_thread(op: Op, threads: int) -> int:

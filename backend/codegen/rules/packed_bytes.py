@@ -29,16 +29,15 @@ def by_words(lowering: Lowering, op: Any) -> list[Fragment] | None:
     computed of them, too, or where there is no such instruction."""
     t, operands, name = lowering.thread, op.inputs, op.mnemonic
     columns = [lowering.fragment(x) for x in operands]
-    count = max(map(len, columns))
-    if count % 4:
+    count, shifts = max(map(len, columns)), name in SHIFTS
+    if count % 4 or (shifts and not _is_short_shift(operands[1])):
         return None
     packs = op.result not in _values_of_other_readers(lowering.function)
     words = [
         _words(t, x, column, count, packs=packs)
         for x, column in zip(operands, columns, strict=True)
     ]
-    shifts = name in SHIFTS
-    if None in words or (shifts and not _is_short_shift(operands[1])):
+    if None in words:
         return None
     computed: dict[tuple[Handle, Handle], list[Handle]] = {}
     result: Fragment = []
