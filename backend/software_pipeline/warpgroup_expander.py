@@ -120,6 +120,8 @@ class WarpgroupExpander(PipelineExpander):
         self.is_fenced = _reads_stages_first(function.blocks[label], dots)
         """Whether a `wgmma` reads stages before the fence of an operand that threads store."""
         same_block = all(place[dot.results[0]] == label for dot in dots)
+        self.stores_before_wait = self._stores_before_reading(function.blocks[label])
+        """Whether the stages are waited for after threads have computed and stored an operand."""
         may_be_ahead = self.is_single and same_block and count > _FEWEST_STAGES
         self.fences_ahead = self.is_fenced and may_be_ahead and not self.alone
         """Whether the stages of the next iteration are waited for and fenced during the `wgmma`."""
@@ -210,7 +212,8 @@ class WarpgroupExpander(PipelineExpander):
     def _fence_stages(self, ops: list[Op]) -> None:
         """Wait for this thread's copies into the oldest stages in flight, and let `wgmma` see
         them."""
-        ops.append(AsyncWait(pending=self.count - 2))
+        if not self.stores_before_wait:
+            ops.append(AsyncWait(pending=self.count - 2))
         if self.is_fenced:
             ops.append(AsyncFence())
 
@@ -299,6 +302,8 @@ class WarpgroupExpander(PipelineExpander):
             source = self.source(each.b)
             value = each.b if source is None else self.load_tile(source, stage, ops)
             ops.append(LocalStore(value, place.results[0], none, location=each.location))
+        if self.stores_before_wait and stored == self.stored_together:
+            ops.append(AsyncWait(pending=self.count - 2))
         ops += [AsyncFence(), BlockBarrier()]
         return buffer, none, False
 
@@ -358,6 +363,16 @@ class WarpgroupExpander(PipelineExpander):
         together = {one, other} <= {*self.stored_together}
         places = {self.by_warpgroups[dot].b_place for dot in (one, other)}
         return together and one.b is other.b and len(places) == 1
+
+    def _stores_before_reading(self, block: Block) -> bool:
+        """Whether the first dot of `block` is one whose operand B threads store, and neither this
+        operand nor another op reads what is copied ahead."""
+        first = next((op for op in block.ops if isinstance(op, Dot)), None)
+        return (
+            first in self.stored_together[:1]
+            and all(self.source(dot.b) is None for dot in self.stored_together)
+            and not any(load.through_registers for load in self.loads)
+        )
 
     def load_tile(self, source: tuple[int, bool], stage: Operand, ops: list[Op]) -> Operand:
         """A load of a whole stage into registers."""

@@ -326,6 +326,20 @@ def test_loads_for_the_next_iteration_start_first(rows: int, stored: bool) -> No
     np.testing.assert_array_equal(*results)
 
 
+def test_copies_are_waited_for_after_threads_have_stored_the_weights() -> None:
+    """Weights that threads load themselves do not wait for the copies of the other operand; those
+    that are copied, too, do."""
+    options = Options(num_warps=4, num_stages=2, warp_specialize=False)
+    copied = bytes_matmul("transposed", 64, 64)
+    for module, stores_first in ((prefetched_matmul(64), True), (copied, False)):
+        done = run_pipeline(module, target("sm_90a"), options, None)
+        names = [op.mnemonic for op in done.stages["pipelined"].functions["k"].ops]
+        in_loop = names[names.index("br") :]
+        wait = in_loop.index("gpu.async_wait")
+        assert (in_loop.index("gpu.local_store") < wait) == stores_first
+        assert wait < in_loop.index("gpu.async_fence") < in_loop.index("gpu.wgmma")
+
+
 def halved_matmul(rows: int, *, scaled: bool) -> Any:
     """out = x (w scales) weight: weights are the low halves of bytes in even iterations, the high
     ones in others. A branch selects them; a weight of the iteration is loaded after it, and x
