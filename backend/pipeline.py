@@ -270,6 +270,12 @@ def _check_registers_suffice(function: Function, context: Context) -> Function:
     return function
 
 
+def _version_nonnegative_dividends(function: Function, context: Any) -> Function:
+    from tileir.backend.transforms.nonnegative_dividends import version_nonnegative_dividends
+
+    return version_nonnegative_dividends(function)
+
+
 def _version_full_tiles(function: Function, context: Context) -> PassResult:
     from tileir.backend.transforms.full_tiles import version_full_tiles
 
@@ -582,6 +588,7 @@ GPU = (
     Stage("stage-halo", _stage_halo, _may_reread, snapshot="halo", marker="halo"),
     Stage("form-remainders", _form_remainders, _divides, Scope.EACH),
     Stage("narrow-divisions", _narrow_divisions, _divides_wide, Scope.EACH),
+    Stage("version-nonnegative-dividends", _version_nonnegative_dividends, _divides, Scope.EACH),
     Stage("check-registers", _check_registers_suffice),
     Stage("version-full-tiles", _version_full_tiles, scope=Scope.EACH, marker="full_tiles"),
     Stage("rematerialize", _rematerialize, _is_register_limited, snapshot="full_tiles"),
@@ -615,6 +622,9 @@ ORDER = (
     ("stage-halo", "form-remainders", "it knows the indices of windows as they are written"),
     ("form-remainders", "narrow-divisions", "quotients and remainders share truncated numbers"),
     ("form-remainders", "assign-layouts", "remainders tell which elements are neighbours"),
+    ("form-remainders", "version-nonnegative-dividends", "remainders tell which are neighbours"),
+    ("scalarize-pointer-steps", "version-nonnegative-dividends", "its scalars have signs"),
+    ("version-nonnegative-dividends", "version-full-tiles", "hints about masks need no version"),
     ("scalarize-pointer-steps", "async-pipeline", "the copies need one pointer per stage"),
     ("async-pipeline", "choose-num-warps", "the tiles that are left in registers decide"),
     ("multiply-stored-operands", "stage-operands", "warpgroups compute the dots that they can"),
