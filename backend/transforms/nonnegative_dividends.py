@@ -96,9 +96,9 @@ class _Versioning:
 
     def block(self, label: str, block: Block) -> Iterator[tuple[str, Block]]:
         """`block`, or the blocks that replace it, in order."""
-        parameters, ops = block.parameters, list[Op]()
+        original, parameters, ops = label, block.parameters, list[Op]()
         for op in block.ops:
-            condition = self._condition(op, label) if self._is_wider(op) else None
+            condition = self._condition(op, original) if self._is_wider(op) else None
             if condition is None:
                 ops.append(op)
                 continue
