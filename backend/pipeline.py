@@ -270,10 +270,11 @@ def _check_registers_suffice(function: Function, context: Context) -> Function:
     return function
 
 
-def _version_nonnegative_dividends(function: Function, context: Any) -> Function:
+def _version_nonnegative_dividends(function: Function, context: Context) -> Function:
     from tileir.backend.transforms.nonnegative_dividends import version_nonnegative_dividends
 
-    return version_nonnegative_dividends(function)
+    threads = context.warps_of(function) * context.target.lanes
+    return version_nonnegative_dividends(function, threads)
 
 
 def _version_full_tiles(function: Function, context: Context) -> PassResult:
@@ -628,6 +629,7 @@ ORDER = (
     ("scalarize-pointer-steps", "async-pipeline", "the copies need one pointer per stage"),
     ("async-pipeline", "choose-num-warps", "the tiles that are left in registers decide"),
     ("multiply-stored-operands", "stage-operands", "warpgroups compute the dots that they can"),
+    ("choose-num-warps", "version-nonnegative-dividends", "a thread needs two elements"),
     ("choose-num-warps", "version-full-tiles", "tiles of one element per thread need no version"),
     ("stage-halo", "version-full-tiles", "staged tiles are loaded under the masks of windows"),
     ("version-full-tiles", "assign-layouts", "masks limit the width of accesses"),

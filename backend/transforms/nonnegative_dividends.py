@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from math import prod
 from typing import Any, cast
 
 import attrs
@@ -29,9 +30,9 @@ from tileir.types import I1, I8, Pointer, Tile, element_of, shape_of, with_eleme
 from tileir.values import Constant, Operand, Value
 
 
-def version_nonnegative_dividends(function: Function) -> Function:
+def version_nonnegative_dividends(function: Function, threads: int) -> Function:
     """`function` with two versions of each access that is wider where the dividends of its
-    addresses and its mask are not negative.
+    addresses and its mask are not negative, if each of `threads` threads has two elements or more.
 
     A quotient that is rounded toward zero is constant between multiples of the divisor, and a
     remainder increases by one there, if the dividend is not negative. Where its sign is not known,
@@ -41,7 +42,7 @@ def version_nonnegative_dividends(function: Function) -> Function:
     divisions = _divisions_of_unknown_sign(function)
     if not divisions:
         return function
-    rewriter = _Versioning(function, divisions)
+    rewriter = _Versioning(function, divisions, threads)
     blocks: dict[str, Block] = {}
     for label, block in function.blocks.items():
         blocks.update(rewriter.block(label, block))
@@ -79,8 +80,8 @@ def _is_between_ends(function: Function, dividend: Operand) -> bool:
 class _Versioning:
     """One run over a function in which `divisions` have unsigned equivalents."""
 
-    def __init__(self, function: Function, divisions: Mapping[Op, Op]) -> None:
-        self.function, self.divisions = function, divisions
+    def __init__(self, function: Function, divisions: Mapping[Op, Op], threads: int) -> None:
+        self.function, self.divisions, self.threads = function, divisions, threads
         self.op_of, self.passed = definitions(function), arguments(function)
         self.labels = set(function.blocks)
         self.headers = {
@@ -120,7 +121,7 @@ class _Versioning:
         """Whether an access would be wider if no dividend was negative."""
         if op.mnemonic not in ("load", "store") or not is_access(op) or op.predicate is not None:
             return False
-        if cast(Any, op).volatile:
+        if cast(Any, op).volatile or prod(shape_of(op.inputs[0].type)) < 2 * self.threads:
             return False
         dim = contiguous_dim(op, self.widest)
         return self.widest.width(op, dim) > self.widths.width(op, dim)

@@ -10,7 +10,7 @@ import attrs
 from tileir.analysis.affine_mod32 import addresses
 from tileir.analysis.cfg import cfg
 from tileir.analysis.loops import Loop, loops
-from tileir.analysis.uses import definitions
+from tileir.analysis.uses import definitions, uses
 from tileir.field import Successor
 from tileir.ir import Block, Function
 from tileir.op import Op
@@ -33,8 +33,8 @@ def scalarize_pointer_steps(function: Function) -> PassResult:
     A tile of pointers that starts at `splat(p) + offsets` and advances by the same number of
     elements in all lanes equals `splat(q) + offsets` in every iteration, where the scalar `q`
     advances by that number. The offsets are loop-invariant, and the loop carries one pointer
-    instead of one per element. Likewise a tile of integers that are affine in their index equals
-    its initial value plus `splat(s)`, where the scalar `s` starts at 0.
+    instead of one per element. Likewise a tile of integers that are affine in their index and are
+    divided equals its initial value plus `splat(s)`, where the scalar `s` starts at 0.
 
     before:
         define kernel void @sum(f32* %p, f32* %to, i32 %n) {
@@ -112,7 +112,7 @@ def _candidate(function: Function, loop: Loop, parameter: Value) -> _CarriedTile
     if not isinstance(kind, Tile) or loop.latch is None:
         return None
     is_pointer = isinstance(kind.element, Pointer)
-    if not is_pointer and addresses(function).of(parameter) is None:
+    if not is_pointer and not _is_divided(function, parameter):
         return None
     outside = [p for p in cfg(function).predecessors[loop.header] if p not in loop.blocks]
     if len(outside) != 1:
@@ -125,6 +125,12 @@ def _candidate(function: Function, loop: Loop, parameter: Value) -> _CarriedTile
     if not steps or (is_pointer and not start):
         return None
     return _CarriedTile(parameter, first[0], start, steps, outside[0])
+
+
+def _is_divided(function: Function, tile: Value) -> bool:
+    """Whether `tile` is affine and divided: the sign of a scalar can be tested."""
+    divides = any(op.divides for op in uses(function).get(tile, ()))
+    return divides and addresses(function).of(tile) is not None
 
 
 def _arguments(function: Function, label: str, loop: Loop, parameter: Value) -> Iterator[Operand]:

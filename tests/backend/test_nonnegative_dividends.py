@@ -74,10 +74,10 @@ def program(address, masked=False):
     return parse(text)
 
 
-def versioned(module):
+def versioned(module, threads=32):
     """`module` with a scalar offset in its loop, and versions of its load."""
     scalar = run(module, "scalarize-pointer-steps").module
-    function = version_nonnegative_dividends(scalar.functions["k"])
+    function = version_nonnegative_dividends(scalar.functions["k"], threads)
     return scalar.with_functions({"k": function}), function is not scalar.functions["k"]
 
 
@@ -98,6 +98,23 @@ def test_accesses_are_wide_where_dividends_are_nonnegative(address, masked):
     for start in (0, 16, 640, -16, -48, -128):
         for args in ((start, 16, 3), (start, 48, 2), (start, 1024, 3)):
             np.testing.assert_array_equal(outputs(changed, *args), outputs(module, *args))
+
+
+def test_one_element_per_thread_needs_no_version():
+    module = program(ADDRESSES["remainder"])
+    assert versioned(module, 64)[1] and not versioned(module, 128)[1]
+
+
+def test_a_second_access_of_a_block_has_versions_too():
+    text = print_module(program(ADDRESSES["remainder"]))
+    second = "\n  %w = load f32<128> %p\n  %sum = fadd f32<128> %v, %w\n"
+    text = text.replace("%v = load f32<128> %p\n", "%v = load f32<128> %p" + second)
+    module = parse(text.replace("store %q, %v", "store %q, %sum"))
+    changed, _ = versioned(module)
+    assert print_module(changed).count("contiguous") == 2
+    for start in (16, -16):
+        args = start, 48, 2
+        np.testing.assert_array_equal(outputs(changed, *args), outputs(module, *args))
 
 
 def test_offsets_that_wrap_are_negative():
