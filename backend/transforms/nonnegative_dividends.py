@@ -18,15 +18,16 @@ from tileir.backend.layouts.anchors import contiguous_dim, is_access
 from tileir.field import Successor
 from tileir.ir import Block, Function
 from tileir.op import Op
-from tileir.ops.arith import ICmp, IntegerPredicate, Or
+from tileir.ops.arith import ICmp, IntegerPredicate, Or, Overflow, Wrapping
 from tileir.ops.cast import ZExt
 from tileir.ops.control import Branch, CondBranch
 from tileir.ops.division import DivRounding, RemRounding, SDiv, SRem, UDiv, URem
 from tileir.ops.hints import ConstantRun, Contiguous, MultipleOf
+from tileir.ops.memory import Load, Store
 from tileir.ops.shape import Splat
 from tileir.passes.cfg_edit import copy_op, fresh_label
 from tileir.passes.scalarize import Scalarizer
-from tileir.types import I1, I8, Pointer, Tile, element_of, shape_of, with_element
+from tileir.types import I1, I8, I32, Pointer, Tile, element_of, shape_of, with_element
 from tileir.values import Constant, Operand, Value
 
 
@@ -71,7 +72,7 @@ def _is_between_ends(function: Function, dividend: Operand) -> bool:
     """Whether no element is negative if neither the first nor the last one is: elements increase
     along every dimension, modulo 2^32, by less than 2^31 from the first one to the last one."""
     form = addresses(function).of(dividend)
-    if form is None or element_of(dividend.type).bits != 32 or min(form.strides) < 0:
+    if form is None or element_of(dividend.type) is not I32 or min(form.strides) < 0:
         return False
     low, high = form.interval(shape_of(dividend.type))
     return high - low < 1 << 31
@@ -119,9 +120,9 @@ class _Versioning:
 
     def _is_wider(self, op: Op) -> bool:
         """Whether an access would be wider if no dividend was negative."""
-        if op.mnemonic not in ("load", "store") or not is_access(op) or op.predicate is not None:
+        if not isinstance(op, (Load, Store)) or not is_access(op) or op.predicate is not None:
             return False
-        if cast(Any, op).volatile or prod(shape_of(op.inputs[0].type)) < 2 * self.threads:
+        if op.volatile or prod(shape_of(op.pointer.type)) < 2 * self.threads:
             return False
         dim = contiguous_dim(op, self.widest)
         return self.widest.width(op, dim) > self.widths.width(op, dim)
@@ -147,7 +148,7 @@ class _Versioning:
             dominators.dominates(defined[v], label) for v in scalarizer.leaves if v in defined
         ):
             return None
-        ops, signs = list(scalarizer.ops), ends[0]
+        ops, signs = [_wrapping(op) for op in scalarizer.ops], ends[0]
         for end in ends[1:]:
             ops.append(Or(signs, end))
             signs = ops[-1].result
@@ -197,6 +198,11 @@ class _Versioning:
             ops += [bytes_, equal, holds]
             changes["mask"] = holds.results[0]
         return [*ops, op.evolve(**changes)]
+
+
+def _wrapping(op: Op) -> Op:
+    """`op` without a promise that it does not wrap, which is for elements that are accessed."""
+    return op.evolve(overflow=Overflow.NONE) if isinstance(op, Wrapping) else op
 
 
 def _distinct(op: Op, condition: Operand) -> list[Op]:

@@ -125,6 +125,17 @@ def test_offsets_that_wrap_are_negative():
     np.testing.assert_array_equal(outputs(changed, *args), outputs(module, *args))
 
 
+def test_elements_that_no_access_needs_may_break_a_promise():
+    """The last dividends are undefined, and the loads of these are masked."""
+    text = print_module(program(ADDRESSES["remainder"], masked=True))
+    text = text.replace("add i32<128> %r, %starts", "add i32<128> %r, %starts {overflow = nsw}")
+    module = parse(text.replace("%k, %ns {predicate", "%r, 16 {predicate"))
+    changed, has_versions = versioned(module)
+    args = (1 << 31) - 32, 48, 1
+    assert has_versions
+    np.testing.assert_array_equal(outputs(changed, *args), outputs(module, *args))
+
+
 @pytest.mark.parametrize("address", OTHERS)
 def test_other_divisions_have_no_version(address):
     text = print_module(program(OTHERS[address].replace("%earlier", "%j")))
