@@ -108,7 +108,7 @@ class _Versioning:
             names = [self._label(f"{label.split('.')[0]}.{x}") for x in ("near", "far", "rest")]
             branch = CondBranch(negative, Successor(names[1]), Successor(names[0]))
             yield label, Block(label, parameters, (*ops, *computed, branch))
-            yield names[0], _path(names[0], self._hinted(op), names[2])
+            yield names[0], _path(names[0], self._with_hints(op), names[2])
             yield names[1], _path(names[1], _distinct(op, negative), names[2])
             label, parameters, ops = names[2], op.results, []
         yield label, attrs.evolve(block, label=label, parameters=parameters, ops=tuple(ops))
@@ -177,7 +177,7 @@ class _Versioning:
             pending += [(v, is_earlier) for v in op.inputs]
         return list(dividends)
 
-    def _hinted(self, op: Op) -> list[Op]:
+    def _with_hints(self, op: Op) -> list[Op]:
         """Hints about the addresses and the mask of `op`, and `op` with them."""
         dim, pointer = contiguous_dim(op, self.widest), op.inputs[0]
         width, rank = self.widest.width(op, dim), len(shape_of(pointer.type))

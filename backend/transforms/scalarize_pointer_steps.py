@@ -170,7 +170,7 @@ def _steps(function: Function, value: Operand, parameter: Value) -> tuple[GetEle
 
 
 def _promises(op: GetElementPtr | Add) -> bool:
-    """Whether `op` promises that it does not wrap, which other sums of the same numbers may."""
+    """Whether `op` promises that it does not wrap, as additions in another order may."""
     return isinstance(op, Add) and op.overflow is not Overflow.NONE
 
 

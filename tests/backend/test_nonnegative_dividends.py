@@ -58,7 +58,7 @@ joined:
 OTHERS = {
     "floored": "  %k = srem i32<128> %j, %ns {rounding = floor}",
     "known to be nonnegative": "  %k = srem i32<128> %r, %ns",
-    "of a product": "  %j2 = mul i32<128> %j, %j\n  %k = srem i32<128> %j2, %ns",
+    "not affine": "  %j2 = mul i32<128> %j, %j\n  %k = srem i32<128> %j2, %ns",
     "of an earlier iteration": "  %k = srem i32<128> %earlier, %ns",
 }
 MASK = "\n  %low, _ = icmp (i1<128>, i1<128>) %k, %ns {predicate = slt}"
@@ -74,7 +74,7 @@ def program(address, masked=False):
     return parse(text)
 
 
-def versioned(module, threads=32):
+def with_versions(module, threads=32):
     """`module` with a scalar offset in its loop, and versions of its load."""
     scalar = run(module, "scalarize-pointer-steps").module
     function = version_nonnegative_dividends(scalar.functions["k"], threads)
@@ -92,7 +92,7 @@ def outputs(module, start, n, count):
 @pytest.mark.parametrize("address", ADDRESSES)
 def test_accesses_are_wide_where_dividends_are_nonnegative(address, masked):
     module = program(ADDRESSES[address], masked)
-    changed, has_versions = versioned(module)
+    changed, has_versions = with_versions(module)
     assert has_versions and "contiguous" in print_module(changed)
     assert "ld.global.v4.b32" in compile_kernel(module, target="sm_90a").ptx
     for start in (0, 16, 640, -16, -48, -128):
@@ -102,7 +102,7 @@ def test_accesses_are_wide_where_dividends_are_nonnegative(address, masked):
 
 def test_one_element_per_thread_needs_no_version():
     module = program(ADDRESSES["remainder"])
-    assert versioned(module, 64)[1] and not versioned(module, 128)[1]
+    assert with_versions(module, 64)[1] and not with_versions(module, 128)[1]
 
 
 def test_a_second_access_of_a_block_has_versions_too():
@@ -110,7 +110,7 @@ def test_a_second_access_of_a_block_has_versions_too():
     second = "\n  %w = load f32<128> %p\n  %sum = fadd f32<128> %v, %w\n"
     text = text.replace("%v = load f32<128> %p\n", "%v = load f32<128> %p" + second)
     module = parse(text.replace("store %q, %v", "store %q, %sum"))
-    changed, _ = versioned(module)
+    changed, _ = with_versions(module)
     assert print_module(changed).count("contiguous") == 2
     for start in (16, -16):
         args = start, 48, 2
@@ -120,7 +120,7 @@ def test_a_second_access_of_a_block_has_versions_too():
 def test_offsets_that_wrap_are_negative():
     """The first element is positive, and elements after it are not."""
     module = program(ADDRESSES["remainder"])
-    changed, _ = versioned(module)
+    changed, _ = with_versions(module)
     args = (1 << 31) - 32, 48, 1
     np.testing.assert_array_equal(outputs(changed, *args), outputs(module, *args))
 
@@ -130,7 +130,7 @@ def test_elements_that_no_access_needs_may_break_a_promise():
     text = print_module(program(ADDRESSES["remainder"], masked=True))
     text = text.replace("add i32<128> %r, %starts", "add i32<128> %r, %starts {overflow = nsw}")
     module = parse(text.replace("%k, %ns {predicate", "%r, 16 {predicate"))
-    changed, has_versions = versioned(module)
+    changed, has_versions = with_versions(module)
     args = (1 << 31) - 32, 48, 1
     assert has_versions
     np.testing.assert_array_equal(outputs(changed, *args), outputs(module, *args))
@@ -144,4 +144,4 @@ def test_other_divisions_have_no_version(address):
             "%p = getelementptr f32*<128> %xs, %k", "%p = getelementptr f32*<128> %xs, %e"
         )
         text = text.replace("%j = phi", "%e = phi i32<128> [%r, entry], [%k, loop]\n  %j = phi")
-    assert not versioned(parse(text))[1]
+    assert not with_versions(parse(text))[1]
