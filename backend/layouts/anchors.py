@@ -59,8 +59,8 @@ _SCATTER = "gpu.cluster_scatter"
 
 class _AnchoredAccess:
     """An access of elements of `size` bytes, `width` of them at once, that runs `frequency` times.
-    `sectors` tells whether the sectors count that two writes of 16 bytes share, and `adds` whether
-    it adds floats to memory."""
+    `sectors` tells whether the sectors count that two writes of 16 bytes share, `adds` whether it
+    adds floats to memory, and `far` whether neighbours are a stride apart."""
 
     def __init__(
         self, width: int, size: int, write: bool, frequency: int, sectors: bool, adds: bool,
@@ -230,8 +230,9 @@ class AnchorLayouts:
 
         An access may be narrower than the layout because of its alignment. A write may be narrower
         because its elements are larger than those of another access, or are not known to be
-        neighbours. The width is then the one at which the accesses of that shape and order, and
-        scans in that direction, cost least; the smallest of several. Results of dots do not count.
+        neighbours. Elements a stride apart are in fewer lines if lanes own neighbours. The width is
+        then the one at which the accesses of that shape and order, and scans in that direction,
+        cost least; the smallest of several. Results of dots do not count.
         Shapes that differ by extents of 1 have one width: rows are computed with vectors.
         """
         around = loops(self.function)
