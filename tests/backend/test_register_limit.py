@@ -209,6 +209,17 @@ def test_a_limit_is_not_tried_where_loads_in_flight_save_more():
     assert choose(code(50, 1), {".minnctapersm 1": more}, warps=4) == 64
 
 
+def test_more_loads_are_not_in_flight_together_where_a_multiprocessor_has_enough():
+    """Seven blocks of four warps with 16 registers each have 56 KiB in flight, with 20 70 KiB."""
+    for before, registers in ((16, 120), (20, 71)):
+        text = load() * (before // 4) + use() + load() * (8 - before // 4)
+        more = Assembled(elf(load() * 8 + use()), 120, 0, 0, 0)
+        once = Assembled(elf(text), 71, 0, 0, 0)
+        others = {".minnctapersm 1": more, ".maxnreg 96": code(96, spills=4)}
+        assert LoadsInFlight.of(once.cubin).together == before
+        assert choose(once, others, warps=4) == registers
+
+
 def test_a_limit_is_tried_for_what_has_more_loads_in_flight():
     """Four blocks of four warps have 128 registers each, three 168."""
     unlimited = {".minnctapersm 1": code(140, 8), ".maxnreg 80": code(80, 2, spills=4)}
