@@ -163,6 +163,12 @@ def _form_remainders(function: Function, context: Any) -> Function:
     return form_remainders(function)
 
 
+def _divides_without_dots(function: Function, context: Any) -> bool:
+    """Whether a division may limit the width of an access, and no dot needs the registers that a
+    second version of the access takes."""
+    return _divides(function, context) and not has_op(function, "dot", "gpu.wgmma")
+
+
 def _divides_wide(function: Function, context: Any) -> bool:
     """Whether a scalar of 64 bits is divided."""
     return any(op.divides and op.results[0].type is I64 for op in function.ops)
@@ -589,7 +595,8 @@ GPU = (
     Stage("stage-halo", _stage_halo, _may_reread, snapshot="halo", marker="halo"),
     Stage("form-remainders", _form_remainders, _divides, Scope.EACH),
     Stage("narrow-divisions", _narrow_divisions, _divides_wide, Scope.EACH),
-    Stage("version-nonnegative-dividends", _version_nonnegative_dividends, _divides, Scope.EACH),
+    Stage("version-nonnegative-dividends", _version_nonnegative_dividends, _divides_without_dots,
+          Scope.EACH),
     Stage("check-registers", _check_registers_suffice),
     Stage("version-full-tiles", _version_full_tiles, scope=Scope.EACH, marker="full_tiles"),
     Stage("rematerialize", _rematerialize, _is_register_limited, snapshot="full_tiles"),

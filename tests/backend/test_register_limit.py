@@ -509,7 +509,7 @@ def test_a_kernel_is_assembled_with_the_best_bound(divided, registers):
 
 
 def maximum():
-    """The maxima of 4096 columns, 16 of each thread, of all rows."""
+    """The maxima of 2048 columns, of all rows."""
     b = Builder()
     with b.kernel("k", x=arg(pointer(F32), aligned=16), y=arg(pointer(F32)), n=I32) as (x, y, n):
         i = b.arange(2048)
@@ -524,7 +524,7 @@ def maximum():
 def test_loads_of_a_loop_are_in_flight_together():
     """ptxas alone aims at all threads that a multiprocessor may have, and waits for some loads
     before it issues others."""
-    compiled = compile_kernel(maximum(), "sm_90a", Options(num_warps=4))
+    compiled = compile_kernel(maximum(), "sm_90a", Options(num_warps=1))
     alone, best = assemble(compiled.ptx, "k", target("sm_90a")), compiled.machine_code
     before, after = (LoadsInFlight.of(x.cubin) for x in (alone, best))
     assert before.together < before.block
@@ -540,9 +540,9 @@ def test_a_directive_stands_after_the_number_of_threads():
 @pytest.mark.skipif(ptxas() is None, reason="only ptxas keeps bounds")
 def test_what_the_assembler_refuses_is_no_candidate():
     """The fragments of a warpgroup's instruction do not fit the registers of a limit."""
-    compiled = compile_kernel(maximum(), "sm_90a", Options(num_warps=4))
+    compiled = compile_kernel(maximum(), "sm_90a", Options(num_warps=1))
     code = assemble(compiled.ptx, "k", target("sm_90a"))
-    choice = RegisterChoice(machine_of("sm_90a"), 4, 0, alone=False)
+    choice = RegisterChoice(machine_of("sm_90a"), 1, 0, alone=False)
     assert any(choice._directives(code))
 
     def refuse(code):
