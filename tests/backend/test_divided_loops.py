@@ -51,8 +51,8 @@ def test_a_recurrence_of_dots_is_alone_on_a_multiprocessor(columns, alone, monke
         total = b.var(b.full((64, columns), 0.0, F32))
         with b.for_(0, n, stages=2, independent_loads=True) as i:
             (out + (right + i * (64 * columns))).store(total.get())
-            factors = (x + (left + i * 4096)).load(), (y + (right + i * (64 * columns))).load()
-            total.set(b.dot(*factors, total.get()))
+            operands = (x + (left + i * 4096)).load(), (y + (right + i * (64 * columns))).load()
+            total.set(b.dot(*operands, total.get()))
         (out + (right + n * (64 * columns))).store(total.get())
     choices = []
     monkeypatch.setattr(

@@ -91,8 +91,8 @@ def test_equal_costs_are_decided_by_what_is_reduced(
         total = b.var(b.full((64, 64), 0.0, F32))
         if accumulated:
             with b.for_(0, n) as i:
-                factors = (x + (at + i * 4096)).load(), (y + (at + i * 4096)).load()
-                total.set(b.dot(*factors, total.get()))
+                operands = (x + (at + i * 4096)).load(), (y + (at + i * 4096)).load()
+                total.set(b.dot(*operands, total.get()))
         else:
             total.set(b.dot((x + at).load(), (y + at).load(), total.get()))
         result = total.get() * 2.0
