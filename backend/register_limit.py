@@ -26,6 +26,7 @@ from tileir.backend.target import REGISTER_GRAIN
 from tileir.errors import CompileError
 from tileir.ir import Function
 from tileir.op import Op
+from tileir.ops.gpu import AsyncCopy
 from tileir.ops.memory import Load, Store
 from tileir.ops.program import GridQuery
 from tileir.types import Tile
@@ -330,15 +331,15 @@ def is_recurrence(function: Function, threads: int) -> bool:
     has one of these for itself, and only its own loads are in flight there."""
     return any(
         _state_registers(function, loop) >= _STATE * threads
-        and all(_accesses_tiles(function, loop, kind) for kind in (Load, Store))
+        and all(_accesses_tiles(function, loop, kinds) for kinds in ((Load, AsyncCopy), (Store,)))
         for loop in loops(function).by_header.values()
     )
 
 
-def _accesses_tiles(function: Function, loop: Loop, kind: type[Op]) -> bool:
-    """Whether `loop` has an op of `kind` with a tile of pointers."""
+def _accesses_tiles(function: Function, loop: Loop, kinds: tuple[type[Op], ...]) -> bool:
+    """Whether `loop` has an op of one of `kinds` with a tile of pointers."""
     ops = (op for label in loop.blocks for op in function.blocks[label].ops)
-    return any(isinstance(op, kind) and isinstance(op.inputs[0].type, Tile) for op in ops)
+    return any(isinstance(op, kinds) and isinstance(op.inputs[0].type, Tile) for op in ops)
 
 
 def _state_registers(function: Function, loop: Loop) -> int:

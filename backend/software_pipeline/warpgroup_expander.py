@@ -207,7 +207,10 @@ class WarpgroupExpander(PipelineExpander):
         if self.has_one_barrier:
             return
         if not self.fences_ahead:
-            self._fence_stages(ops)
+            waits: list[Op] = []
+            self._fence_stages(waits)
+            place = _first_access(ops) if self.is_fenced else len(ops)
+            ops[place:place] = waits
         ops.append(BlockBarrier())
 
     def _fence_stages(self, ops: list[Op]) -> None:
@@ -494,6 +497,15 @@ def _follow_loads(
     staged = {load.op for load in loads}
     first = next(i for i, op in enumerate(ops) if op in staged)
     return not any(op in dots for op in ops[:first])
+
+
+def _first_access(ops: Sequence[Op]) -> int:
+    """Where among `ops` a fence does not wait for what they write: at their first access if they
+    write, else after them."""
+    if not any(op.effects & Effects.WRITE for op in ops):
+        return len(ops)
+    accesses = Effects.READ | Effects.WRITE
+    return next(i for i, op in enumerate(ops) if op.effects & accesses)
 
 
 def _reads_stages_first(block: Block, operands: Mapping[Dot, WarpgroupOperands]) -> bool:
