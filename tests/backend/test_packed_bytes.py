@@ -3,11 +3,10 @@
 import numpy as np
 import pytest
 
-import tileir
+from tests.launches import assert_equal_results
 from tests.sizes import for_each
 from tileir.backend import compile as compile_kernel
 from tileir.backend.codegen.rules.packed_bytes import OF_WORDS
-from tileir.backend.executors import SimtExecutor
 from tileir.backend.simt.machine import SimtThread, ThreadValues
 from tileir.backend.simt.memory import SimtMemory
 from tileir.builder import F16, I8, I32, Builder, arg, pointer
@@ -75,16 +74,12 @@ def test_weights_are_unpacked_by_words(alone):
 @pytest.mark.parametrize("alone", [False, True])
 def test_halves_against_the_interpreter(alone, target):
     data = np.arange(1536).astype(np.int8)
-    results = []
-    more = {"target": "sm_90", "num_warps": 1}
-    for launch, keywords in ((SimtExecutor().launch, more), (tileir.interpret, {})):
-        out = np.zeros(1024, np.float16 if target is F16 else np.int32)
-        launch(halves(target, alone=alone), "k", (1,), [data.copy(), out], **keywords)
-        results.append(out)
-    np.testing.assert_array_equal(*results)
+    out = np.zeros(1024, np.float16 if target is F16 else np.int32)
+    module = halves(target, alone=alone)
+    _, out = assert_equal_results(module, [data, out], target="sm_90", num_warps=1)
     if not alone:
         low, high = (data[:512] & 15) - 8, data[:512] >> 4
-        np.testing.assert_array_equal(results[1], np.concatenate([low, high]))
+        np.testing.assert_array_equal(out, np.concatenate([low, high]))
 
 
 def test_bytes_that_are_compared_stay_alone():
