@@ -218,6 +218,7 @@ def test_offsets_with_hints_have_the_layout_of_the_addresses(machine: str) -> No
     assert all(element_of(op.result.type) is not I32 for op in converted)
 
 
+@pytest.mark.sampled(3, by="roles")
 @pytest.mark.parametrize("roles", [False, True])
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 def test_descriptors_of_blocks_that_a_branch_chooses(
