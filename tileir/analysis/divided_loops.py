@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from tileir.analysis.dominance import dominance
 from tileir.analysis.loops import Loop, loops
-from tileir.analysis.uses import arguments, definitions
+from tileir.analysis.uses import arguments, defining_blocks, definitions
 from tileir.ir import Function
 from tileir.ops.memory import Store
 from tileir.ops.program import GridQuery
@@ -50,8 +51,9 @@ def _divided_loops(function: Function) -> Iterator[Loop]:
 
 
 def _depend_on_instance(operands: list[Operand], function: Function) -> bool:
-    """Whether arithmetic, through the values that loops carry, leads to an id of the instance."""
-    defined, passed = definitions(function), arguments(function)
+    """Whether arithmetic, through the values that loops carry, or a branch that chooses a value,
+    leads to an id of the instance."""
+    defined, passed, place = definitions(function), arguments(function), defining_blocks(function)
     pending, seen = list(operands), set[Operand]()
     while pending:
         value = pending.pop()
@@ -61,8 +63,17 @@ def _depend_on_instance(operands: list[Operand], function: Function) -> bool:
         op = defined.get(value)
         if op is None:
             pending += passed.get(value, ())
+            pending += _choosing(function, place[value]) if value in passed else ()
         elif isinstance(op, GridQuery):
             return True
         elif op.elementwise:
             pending += op.operands
     return False
+
+
+def _choosing(function: Function, label: str) -> tuple[Operand, ...]:
+    """The condition of the branch whose paths join in block `label`, which is no header."""
+    above = dominance(function).parent.get(label)
+    is_header = label in loops(function).by_header
+    branch = None if above is None or is_header else function.blocks[above]
+    return branch.terminator.inputs[:1] if branch and len(branch.successors) > 1 else ()
