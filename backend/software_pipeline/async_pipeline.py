@@ -36,7 +36,7 @@ from tileir.passes.lookahead import Lookahead
 from tileir.passmanager.registry import PassResult, pass_
 from tileir.refusal import Refusal
 from tileir.types import Tile, element_of, shape_of
-from tileir.values import Value
+from tileir.values import Operand, Value
 
 if TYPE_CHECKING:
     from tileir.backend.software_pipeline.warpgroup_dots import WarpgroupOperands
@@ -324,7 +324,7 @@ def _with_branches(function: Function, header: str) -> Function:
 def _pipeline(
     function: Function, loop: Loop, options: _Options, remarks: list[Diagnostic]
 ) -> Function:
-    num_stages, shared, _, warps, _, _ = options
+    warps = options.warps
     candidates = list(_staged_loads(function, loop, warps))
     multiplies = bool(candidates)
     if not multiplies and _is_independent(function, loop):
@@ -345,14 +345,7 @@ def _pipeline(
     if reason is not None:
         remarks.extend(reason.remark("TIR0653", "not pipelined", x.op.location) for x in candidates)
         return function
-    each = sum(load.place.bytes for load in loads)
-    stated = getattr(function.blocks[ahead.latch].terminator, "stages", None)
-    requested = stated or num_stages
-    count = requested or max(2, min(4, shared // each))
-    if multiplies and not stated and count == 1 and _has_free_stage(function, loop, loads, options):
-        count = 2
-    if not multiplies:
-        count = min(count, shared // each + 1)
+    count = _number_of_stages(function, loop, loads, options, multiplies=multiplies)
     if count < 2:
         return function
     pipeline = _Pipeline(function, loop, loads, ahead, count)
@@ -365,6 +358,20 @@ def _pipeline(
             return expanded
         options = options._replace(num_warps=warps)
     return _expand_by_threads(pipeline, options)
+
+
+def _number_of_stages(
+    function: Function, loop: Loop, loads: list[StagedLoad], options: _Options, *, multiplies: bool
+) -> int:
+    """The stages that the loop or the options request; else two to four, as shared memory allows.
+    Fewer if copies that feed no dot would exceed it."""
+    each = sum(load.place.bytes for load in loads)
+    stated = getattr(function.blocks[cast(str, loop.latch)].terminator, "stages", None)
+    count = stated or options.num_stages or max(2, min(4, options.shared // each))
+    if not multiplies:
+        return min(count, options.shared // each + 1)
+    is_free = not stated and count == 1 and _has_free_stage(function, loop, loads, options)
+    return 2 if is_free else count
 
 
 def _expand_by_warpgroups(
@@ -684,18 +691,26 @@ def _stage_load(
     width = contiguity.width(op, fast)
     if width * tile.element.bytes < 4:
         return None
-    if through_registers and width == 1:
-        from tileir.backend.software_pipeline.repeated_loads import is_looked_up  # few need it
-
-        if is_looked_up(function, op.pointer):
-            return None
-    if through_registers and any(isinstance(x, (SDiv, UDiv)) for x in function.ops):
-        from tileir.backend.software_pipeline.repeated_loads import may_repeat  # few need it
-
-        if may_repeat(function, op.pointer):
-            return None
+    if through_registers and _repeats(function, op.pointer, width):
+        return None
     stage = _stage_layout(tile, fast, dots)
     return StagedLoad(op, stage, tuple(dot for dot, _ in dots), through_registers)
+
+
+def _repeats(function: Function, pointer: Operand, width: int) -> bool:
+    """Whether a load of `width` neighbours may read the same words many times: from a table, or at
+    quotients."""
+    may_look_up, divides = width == 1, any(isinstance(x, (SDiv, UDiv)) for x in function.ops)
+    if not may_look_up and not divides:
+        return False
+    from tileir.backend.software_pipeline.repeated_loads import (  # few need it
+        is_looked_up,
+        may_repeat,
+    )
+
+    return (may_look_up and is_looked_up(function, pointer)) or (
+        divides and may_repeat(function, pointer)
+    )
 
 
 def _follows(function: Function, load: StagedLoad, first: StagedLoad) -> bool:
