@@ -27,7 +27,6 @@ from tileir.effects import Effects
 from tileir.errors import Diagnostic, InfeasibleError
 from tileir.ir import Function, Module
 from tileir.op import Op
-from tileir.ops.division import SDiv, UDiv
 from tileir.ops.dot import Dot
 from tileir.ops.gpu import BlockBarrier
 from tileir.ops.memory import Load
@@ -36,7 +35,7 @@ from tileir.passes.lookahead import Lookahead
 from tileir.passmanager.registry import PassResult, pass_
 from tileir.refusal import Refusal
 from tileir.types import Tile, element_of, shape_of
-from tileir.values import Operand, Value
+from tileir.values import Value
 
 if TYPE_CHECKING:
     from tileir.backend.software_pipeline.warpgroup_dots import WarpgroupOperands
@@ -691,26 +690,13 @@ def _stage_load(
     width = contiguity.width(op, fast)
     if width * tile.element.bytes < 4:
         return None
-    if through_registers and _repeats(function, op.pointer, width):
-        return None
+    if through_registers:
+        from tileir.backend.software_pipeline.repeated_loads import repeats_words  # few need it
+
+        if repeats_words(function, op.pointer, width):
+            return None
     stage = _stage_layout(tile, fast, dots)
     return StagedLoad(op, stage, tuple(dot for dot, _ in dots), through_registers)
-
-
-def _repeats(function: Function, pointer: Operand, width: int) -> bool:
-    """Whether a load of `width` neighbours may read the same words many times: from a table, or at
-    quotients."""
-    may_look_up, divides = width == 1, any(isinstance(x, (SDiv, UDiv)) for x in function.ops)
-    if not may_look_up and not divides:
-        return False
-    from tileir.backend.software_pipeline.repeated_loads import (  # few need it
-        is_looked_up,
-        may_repeat,
-    )
-
-    return (may_look_up and is_looked_up(function, pointer)) or (
-        divides and may_repeat(function, pointer)
-    )
 
 
 def _follows(function: Function, load: StagedLoad, first: StagedLoad) -> bool:
