@@ -16,7 +16,7 @@ from tileir.backend.metadata import Metadata, metadata_of
 from tileir.backend.nvptx.emit import KernelUnit, emit_kernel, join_kernels
 from tileir.backend.nvptx.llvm_codegen import level_of, to_ptx
 from tileir.backend.options import CodeVariant, Options, llvm_libraries
-from tileir.backend.pipeline import GPU, Context
+from tileir.backend.pipeline import AFTER_LAYOUTS, UNTIL_LAYOUTS, Context
 from tileir.backend.shared_memory.requirements import SharedMemoryPlan
 from tileir.backend.stage import StageRun, has_op
 from tileir.backend.target import Target, target as target_named
@@ -77,25 +77,18 @@ def compile(
     with classify_errors():
         requested, machine = Options.of(options), target_named(target)
         with limits(Limits.of(dict(requested.limits))):
-            lowered = run_pipeline(module, machine, requested, kernel, recorder)
-            if not idle_warps and (warps := _busy_warps(lowered)) < lowered.num_warps:
-                requested = attrs.evolve(requested, num_warps=warps)
-                lowered = run_pipeline(module, machine, requested, kernel, recorder)
-            return _generate_code(module, machine, requested, lowered, is_isolated(isolate))
-
-
-def _busy_warps(lowered: LoweredKernel) -> int:
-    """The number of warps that a block of the kernel needs."""
-    from tileir.backend.layouts.idle_threads import fewest_warps
-
-    return fewest_warps(lowered.stages["barriers"].functions[lowered.kernel], lowered.num_warps)
+            lowered = run_pipeline(
+                module, machine, requested, kernel, recorder, idle_warps=idle_warps
+            )
+            return _generate_code(module, machine, lowered, is_isolated(isolate))
 
 
 def _generate_code(
-    module: Module, machine: Target, options: Options, lowered: LoweredKernel, isolate: bool
+    module: Module, machine: Target, lowered: LoweredKernel, isolate: bool
 ) -> CompiledKernel:
     """LLVM IR and PTX of a lowered kernel."""
-    last, is_limited = lowered.stages["barriers"], lowered.registers != options.max_registers
+    last, options = lowered.stages["barriers"], lowered.options
+    is_limited = lowered.registers != options.max_registers
     unit = KernelUnit(
         last, lowered.kernel, lowered.memory, lowered.num_warps, lowered.registers,
         options.wait_timeout, options.line_info,
@@ -144,11 +137,12 @@ def _to_ptx(
 
 @attrs.frozen(eq=False, repr=False)
 class LoweredKernel:
-    """A kernel before code generation: the module after every stage, the plan of its shared
-    memory, and the number of warps of a block."""
+    """A kernel before code generation: the module after every stage, the options of these, the plan
+    of its shared memory, and the number of warps of a block."""
 
     stages: Mapping[str, Module]
     kernel: str
+    options: Options
     memory: SharedMemoryPlan
     num_warps: int
     notes: tuple[Diagnostic, ...] = ()
@@ -159,9 +153,11 @@ class LoweredKernel:
 
 @collector_paused()
 def run_pipeline(
-    module: Module, machine: Target, options: Options, kernel: str | None, recorder: Any = None
-) -> LoweredKernel:
-    """The stages before code generation. Raises `CompileError` as `compile` does."""
+    module: Module, machine: Target, options: Options, kernel: str | None, recorder: Any = None,
+    *, idle_warps: bool = True,
+) -> LoweredKernel:  # fmt: skip
+    """The stages before code generation. Without `idle_warps`, they run again after the layouts
+    show that fewer warps suffice. Raises `CompileError` as `compile` does."""
     name = _kernel(module, kernel).name
     check_tiles(module, InfeasibleError)
     check_operations(module, InfeasibleError)
@@ -170,11 +166,13 @@ def run_pipeline(
     for shared in range(machine.shared_bytes, _LEAST_FOR_RINGS, -_LESS_FOR_RINGS):
         specialized = _warp_specialize(module, name, machine, options, shared, recorder)
         try:
-            return _through_stages(module, specialized, machine, options, name, recorder)
+            return _through_stages(
+                module, specialized, machine, options, name, recorder, idle_warps
+            )
         except CompileError as error:
             if specialized is None or not specialized.applied or error.code != "TIR0708":
                 raise
-    return _through_stages(module, None, machine, options, name, recorder)
+    return _through_stages(module, None, machine, options, name, recorder, idle_warps)
 
 
 _LEAST_FOR_RINGS, _LESS_FOR_RINGS = 128 << 10, 32 << 10
@@ -190,6 +188,7 @@ def _through_stages(
     options: Options,
     name: str,
     recorder: Any,
+    idle_warps: bool,
 ) -> LoweredKernel:
     requested, has_roles = options, specialized is not None and specialized.applied
     if has_roles:
@@ -198,7 +197,15 @@ def _through_stages(
     before = module if specialized is None else specialized.module
     run = StageRun(before, name, context, recorder=recorder, roles_of=lambda context: context.roles)
     run.remarks += () if specialized is None else specialized.remarks
-    run.through(GPU)
+    run.through(UNTIL_LAYOUTS)
+    if not idle_warps:
+        from tileir.backend.layouts.idle_threads import fewest_warps
+
+        warps = fewest_warps(run.function, run.context.num_warps)
+        if warps < run.context.num_warps:
+            fewer = attrs.evolve(requested, num_warps=warps)
+            return run_pipeline(module, machine, fewer, name, recorder)
+    run.through(AFTER_LAYOUTS)
     context = run.context
     memory = SharedMemoryPlan.with_roles(run.module, name, tuple(context.roles))
     notes, source = tuple(run.remarks), within(module, name)
@@ -210,6 +217,7 @@ def _through_stages(
     return LoweredKernel(
         {"input": module, **run.snapshots},
         name,
+        requested,
         memory,
         context.num_warps,
         notes,

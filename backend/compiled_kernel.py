@@ -229,14 +229,10 @@ class CompiledKernel:
 
         if ptxas() is None:
             return code
+        from tileir.analysis.divided_loops import divides_its_loops, is_persistent
         from tileir.analysis.loops import loops
         from tileir.backend.gpu_models import machine_of
-        from tileir.backend.register_limit import (
-            RegisterChoice,
-            divides_its_loops,
-            is_persistent,
-            is_recurrence,
-        )
+        from tileir.backend.register_limit import RegisterChoice, is_recurrence
 
         plan, shared = self.plan, max(self.plan.shared, code.shared)
         dots, function = _DOTS in self.ptx, last.functions[plan.kernel]

@@ -579,7 +579,7 @@ def _may_have_hazards(function: Function, context: Any) -> bool:
     return False
 
 
-GPU = (
+UNTIL_LAYOUTS = (
     Stage("legalize", _legalize, scope=Scope.MODULE, snapshot="legal"),
     Stage("merge-branches", _merge_branches, _has_branches_alike),
     Stage("fold-accumulators", _fold_accumulators, _carries_integers),
@@ -608,14 +608,20 @@ GPU = (
     Stage("conditional-row-max", _conditional_row_max, _reduces, Scope.EACH, "layouts"),
     Stage("reorder-offsets", _reorder_offsets, _has_chained_offsets, Scope.EACH),
     Stage("split-offsets", _split_offsets, _has_wide_offsets, Scope.EACH, "layouts"),
+)  # fmt: skip
+"""The stages from a legal module, with or without roles, to one with layouts."""
+
+AFTER_LAYOUTS = (
     Stage("allocate-shared", _allocate_shared, _needs_shared_memory, Scope.MODULE, "allocated",
           "allocated"),
     Stage("insert-barriers", _insert_barriers, _may_have_hazards, Scope.EACH, marker="barriers"),
     Stage("rotate", _rotate, lambda f, _: len(f.blocks) >= 2 * _MANY_LOOPS),
     Stage("plan-host", _plan_host, scope=Scope.MODULE, snapshot="barriers"),
 )  # fmt: skip
-"""The stages from a legal module, with or without roles, to one with layouts, shared memory and
-barriers."""
+"""The stages from a module with layouts to one with shared memory and barriers."""
+
+GPU = (*UNTIL_LAYOUTS, *AFTER_LAYOUTS)
+"""All stages, in their order."""
 
 ORDER = (
     ("legalize", "merge-branches", "branches call what is inlined"),

@@ -16,7 +16,6 @@ from collections.abc import Callable, Iterator
 import attrs
 
 from tileir.analysis.loops import Loop, loops
-from tileir.analysis.uses import arguments, definitions
 from tileir.backend.assembler import Assembled
 from tileir.backend.demand import registers
 from tileir.backend.gpu_models import GpuModel
@@ -28,9 +27,7 @@ from tileir.ir import Function
 from tileir.op import Op
 from tileir.ops.gpu import AsyncCopy
 from tileir.ops.memory import Load, Store
-from tileir.ops.program import GridQuery
 from tileir.types import Tile
-from tileir.values import Operand, Value
 
 _LEAST = 0.01
 """The least part of the time for which a kernel is assembled again. Of 357 kernels of public
@@ -301,29 +298,6 @@ def live_halves(ptx: str) -> int:
     return most
 
 
-def is_persistent(function: Function) -> bool:
-    """Whether instances count each other, or divide a loop between them that stores what each of
-    its iterations computes. Loops of dots are left depending on the instance for other reasons,
-    such as causal masks, and what they add up is stored after them."""
-    return any(op.mnemonic == "num_programs" for op in function.ops) or any(
-        isinstance(op, Store)
-        for loop in _divided_loops(function) for label in loop.blocks
-        for op in function.blocks[label].ops
-    )  # fmt: skip
-
-
-def divides_its_loops(function: Function) -> bool:
-    """Whether a loop of `function` that carries tiles or floats is left depending on the instance:
-    instances then divide the iterations between them, each has a partial result, and a launch has
-    as many as the device has multiprocessors. More resident blocks would gain nothing. A loop that
-    carries neither has no partial result, and its launches have as many instances as fit."""
-    return any(
-        isinstance(p.type, Tile) or getattr(p.type, "is_float", False)
-        for loop in _divided_loops(function)
-        for p in function.blocks[loop.header].parameters
-    )
-
-
 def is_recurrence(function: Function, threads: int) -> bool:
     """Whether a loop of `function` loads and stores tiles, and carries others that fill
     `_STATE` registers of each of `threads` threads: a state, of which a launch has as many as
@@ -345,35 +319,3 @@ def _accesses_tiles(function: Function, loop: Loop, kinds: tuple[type[Op], ...])
 def _state_registers(function: Function, loop: Loop) -> int:
     """Registers, over all threads, of the tiles that `loop` carries."""
     return sum(registers(p.type) for p in function.blocks[loop.header].parameters)
-
-
-def _divided_loops(function: Function) -> Iterator[Loop]:
-    """The loops that are left depending on the instance."""
-    for loop in loops(function).by_header.values():
-        conditions = [
-            function.blocks[label].terminator.inputs[0]
-            for label in loop.order
-            if len(edges := function.blocks[label].successors) > 1
-            and any(edge.label not in loop.order for edge in edges)
-        ]
-        if _depend_on_instance(conditions, function):
-            yield loop
-
-
-def _depend_on_instance(operands: list[Operand], function: Function) -> bool:
-    """Whether arithmetic, through the values that loops carry, leads to an id of the instance."""
-    defined, passed = definitions(function), arguments(function)
-    pending, seen = list(operands), set[Operand]()
-    while pending:
-        value = pending.pop()
-        if not isinstance(value, Value) or value in seen:
-            continue
-        seen.add(value)
-        op = defined.get(value)
-        if op is None:
-            pending += passed.get(value, ())
-        elif isinstance(op, GridQuery):
-            return True
-        elif op.elementwise:
-            pending += op.operands
-    return False

@@ -25,6 +25,7 @@ import timing
 import torch
 import triton
 import triton.language as tl
+from matmul_shapes import wrong
 
 import tileir.backend
 from tileir.backend import Options
@@ -262,21 +263,6 @@ def reference(kind: str, a: torch.Tensor, b: torch.Tensor) -> Any:
     return rows, columns, *checks.matmul(a[rows], b[:, columns], unit, inner, lost)
 
 
-def wrong(call: Callable[..., None], case: Case, data: Any, expected: Any) -> str | None:
-    """The error of the result of `call`, or None."""
-    a, b, c = data
-    c.fill_(-1 if case.out is torch.int32 else math.nan)
-    try:
-        call(a, b, c)
-        torch.cuda.synchronize()
-    except Exception as error:
-        return f"{type(error).__name__}: {error}"[:200]
-    rows, columns, exact, bound = expected
-    if c.is_floating_point() and c.isnan().any():
-        return "elements are not written"
-    return checks.fault(c[rows][:, columns], exact, bound)
-
-
 def small_size_faults(kind: str, kernels: dict[tuple[str, Config], LoadedKernel]) -> dict[str, str]:
     """The errors of each kernel of tileir at small sizes."""
     faults: dict[str, str] = {}
@@ -285,7 +271,7 @@ def small_size_faults(kind: str, kernels: dict[tuple[str, Config], LoadedKernel]
         data = inputs(case, size)
         expected = reference(kind, *data[:2])
         for name, call in variants(kind, size, kernels, peers=False).items():
-            if (why := wrong(call, case, data, expected)) is not None:
+            if (why := wrong(call, data, expected)) is not None:
                 faults[name] = f"{size}: {why}"
     return faults
 
@@ -300,7 +286,7 @@ def row(kind: str, size: int, kernels: Any, bad: dict[str, str]) -> dict[str, An
     torch.backends.cuda.matmul.allow_tf32 = kind == "tf32"
     failed = dict(bad)
     for name, call in calls.items():
-        if name not in failed and (why := wrong(call, case, data, expected)) is not None:
+        if name not in failed and (why := wrong(call, data, expected)) is not None:
             failed[name] = why
     del expected
     times = timing.measure({n: c for n, c in calls.items() if n not in failed}, data)

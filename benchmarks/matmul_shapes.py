@@ -147,7 +147,7 @@ def peer(problem: Problem) -> Callable[..., Any]:
     return lambda a, b, c: torch.mm(a, b, out=c)
 
 
-def wrong(problem: Problem, call: Callable[..., None], data: Any, expected: Any) -> str | None:
+def wrong(call: Callable[..., None], data: Any, expected: Any) -> str | None:
     """The error of the result of `call`, or None."""
     a, b, c = data
     c.fill_(-1 if c.dtype is torch.int32 else math.nan)
@@ -189,7 +189,7 @@ def row(
     failed = {
         name: why
         for name, call in calls.items()
-        if (why := wrong(problem, call, data, expected)) is not None
+        if (why := wrong(call, data, expected)) is not None
     }
     del expected
     # cuBLAS is timed even where its partial results of 16 bits exceed the bound, which is shown.
@@ -225,7 +225,7 @@ def right_at_small_sizes(
         data = inputs(problem, size)
         expected = exact(problem, data[0], data[1])
         for tile, kernel in list(right.items()):
-            why = wrong(problem, ours(kernel, tile, size), data, expected)
+            why = wrong(ours(kernel, tile, size), data, expected)
             if why is not None:
                 print(f"{problem} {tile} at {size}: {why}", flush=True)
                 del right[tile]

@@ -272,18 +272,18 @@ def _verdict(test_case: PassCase) -> Verdict:
 
 
 @contextmanager
-def _at_most(seconds: int) -> Generator[None, None, None]:
+def _at_most(seconds: float) -> Generator[None, None, None]:
     """Raises TimeoutError if the body takes longer."""
 
     def stop(*_: Any) -> None:
         raise TimeoutError(f"over {seconds} s")
 
     before = signal.signal(signal.SIGALRM, stop)
-    signal.alarm(seconds)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
     try:
         yield
     finally:
-        signal.alarm(0)
+        signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
 
 

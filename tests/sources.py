@@ -70,7 +70,7 @@ def nodes(path: Path, *types: type[ast.AST]) -> list[ast.AST]:
 
 
 def nodes_by_type(root: ast.AST) -> dict[type[ast.AST], list[ast.AST]]:
-    """All nodes of a syntax tree by their type, in the order of `ast.walk`, but faster."""
+    """The nodes of a syntax tree by their type, in the order of `ast.walk`, but faster."""
     by_type: dict[type[ast.AST], list[ast.AST]] = defaultdict(list)
     reached = [root]
     for node in reached:
@@ -79,14 +79,25 @@ def nodes_by_type(root: ast.AST) -> dict[type[ast.AST], list[ast.AST]]:
     return by_type
 
 
+_LEAVES = ("ctx", "id", "attr", "arg", "module", "level", "kind", "type_comment")
+"""Fields whose values are no nodes, or one that every node shares."""
+
+
+@cache
+def _fields(kind: type[ast.AST]) -> tuple[str, ...]:
+    """The fields of nodes of type `kind` that may have nodes."""
+    return () if kind is ast.Constant else tuple(f for f in kind._fields if f not in _LEAVES)
+
+
 def children(node: ast.AST) -> list[ast.AST]:
-    """The nodes that a node consists of."""
+    """The nodes that a node consists of, but contexts of names (`ast.Load`, `ast.Store`)."""
     values: list[ast.AST] = []
-    for value in vars(node).values():
-        if isinstance(value, ast.AST):
-            values.append(value)
-        elif type(value) is list:
+    for name in _fields(type(node)):
+        value = getattr(node, name)
+        if type(value) is list:
             values += [item for item in value if isinstance(item, ast.AST)]
+        elif isinstance(value, ast.AST):
+            values.append(value)
     return values
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from math import prod
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import attrs
 
@@ -29,6 +29,9 @@ from tileir.values import Operand, Value
 if TYPE_CHECKING:
     from tileir.backend.layouts.dot_layouts import DotLayouts
     from tileir.backend.layouts.hierarchical_tiling import Nesting
+
+_Accessed: TypeAlias = tuple[Vector, Vector]
+"""The shape of a tile of pointers, and its dimensions, fastest first."""
 
 _LANES = 32
 _REPEATED_BYTES = 2 * VECTOR_BYTES
@@ -126,7 +129,7 @@ class AnchorLayouts:
 
     def __init__(self, function: Function, contiguity: AccessWidths, num_warps: int) -> None:
         self.function, self.contiguity, self.num_warps = function, contiguity, num_warps
-        self._widths: dict[tuple[Vector, Vector], int] = {}
+        self._widths: dict[_Accessed, int] = {}
         self._largest: dict[Vector, int] = {}
         self._orders: dict[Vector, dict[Vector, int]] = {}
         self._cached_layouts: dict[tuple[Vector, Vector, int, int], Layout] = {}
@@ -236,8 +239,7 @@ class AnchorLayouts:
         Shapes that differ by extents of 1 have one width: rows are computed with vectors.
         """
         around = loops(self.function)
-        groups: dict[tuple[Vector, Vector], list[_AnchoredAccess]] = {}
-        keys: dict[tuple[Vector, Vector], dict[tuple[Vector, Vector], None]] = {}
+        groups: dict[_Accessed, list[tuple[_Accessed, _AnchoredAccess]]] = {}
         for label, block in self.function.blocks.items():
             for op in filter(is_access, block.ops):
                 shape, order, _ = self._wish(op)
@@ -247,19 +249,19 @@ class AnchorLayouts:
                 if has_runs or self._is_near(op, order[0]) or self._is_far(op, order[0]):
                     access = self._access(op, order[0], around.frequency(label))
                     key = _without_ones(shape, order)
-                    groups.setdefault(key, []).append(access)
-                    keys.setdefault(key, {})[shape, order] = None
-        for key, group in groups.items():
-            widest = max(self._widths[k] for k in keys[key])
-            if any(access.scatters(widest) for access in group):
+                    groups.setdefault(key, []).append(((shape, order), access))
+        for group in groups.values():
+            tiles = dict.fromkeys(tile for tile, _ in group)
+            widest = max(self._widths[tile] for tile in tiles)
+            if any(access.scatters(widest) for _, access in group):
                 width = min(
                     (1 << k for k in range(widest.bit_length())),
                     key=lambda w: (
-                        sum(access.cost(w) for access in group)
-                        + sum(self._exchange(k[0], k[1][0], w) for k in keys[key])
+                        sum(access.cost(w) for _, access in group)
+                        + sum(self._exchange(shape, order[0], w) for shape, order in tiles)
                     ),
                 )
-                self._widths.update((k, min(width, self._widths[k])) for k in keys[key])
+                self._widths.update((tile, min(width, self._widths[tile])) for tile in tiles)
 
     def _exchange(self, shape: Vector, dim: int, owned: int) -> float:
         """The cost per element of scans along `dim` of tiles of `shape`, in the unit of accesses,
@@ -280,7 +282,7 @@ class AnchorLayouts:
         """Let threads own neighbours along the axis of a scan, which they scan without exchange, if
         no access of the tile has neighbours along that axis: each access then costs the same
         whichever thread makes it."""
-        groups: dict[tuple[Vector, Vector], list[Op]] = {}
+        groups: dict[_Accessed, list[Op]] = {}
         for op in accesses(self.function) if self._scanned else ():
             shape, order, _ = self._wish(op)
             if self._scanned.get(shape) == order[0]:
@@ -528,7 +530,7 @@ class AnchorLayouts:
         return shape, order, min(self.contiguity.width(op, fast), _per_access(pointer.type))
 
 
-def _without_ones(shape: Vector, order: Vector) -> tuple[Vector, Vector]:
+def _without_ones(shape: Vector, order: Vector) -> _Accessed:
     """`shape` and `order`, its dimensions fastest first, without those of extent 1."""
     kept = [d for d, n in enumerate(shape) if n > 1]
     return tuple(shape[d] for d in kept), tuple(kept.index(d) for d in order if d in kept)

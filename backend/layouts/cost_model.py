@@ -181,26 +181,34 @@ class ComponentLayouts:
         if not results:
             return
         if op.elementwise or op.shares_layout:
-            for operand in (*results[1:], *op.inputs):
-                self._join(results[0], operand)
-            reloaded = {v: None for v in op.inputs if v in self.loaded}
-            if reloaded:
-                self.reloads.setdefault(self._root(results[0]), {}).update(reloaded)
-            if op.mnemonic == "scan":
-                self.scans.setdefault(self._root(results[0]), []).append(op)
+            self._see_elementwise(op, results)
         elif op.mnemonic == "reduce":
             for result in results:
                 self.reductions.setdefault(self._root(result), []).append((op, weight))
         elif op.mnemonic == "reshape" or op.mnemonic in HALVES:
-            source = self._source(op.inputs[0])[0]
-            if not self._counts(source):
-                return
-            for result in results[1:]:
-                self._join(results[0], result)
-            for operand in op.inputs[1:]:
-                self._join(cast(Value, op.inputs[0]), operand)
-            self.takers.setdefault(self._root(cast(Value, source)), []).append(op)
-            self.reductions.setdefault(self._root(results[0]), []).append((op, weight))
+            self._see_reshaped(op, results, weight)
+
+    def _see_elementwise(self, op: Op, results: list[Value]) -> None:
+        """All operands and results of `op` are in one component."""
+        for operand in (*results[1:], *op.inputs):
+            self._join(results[0], operand)
+        reloaded = {v: None for v in op.inputs if v in self.loaded}
+        if reloaded:
+            self.reloads.setdefault(self._root(results[0]), {}).update(reloaded)
+        if op.mnemonic == "scan":
+            self.scans.setdefault(self._root(results[0]), []).append(op)
+
+    def _see_reshaped(self, op: Op, results: list[Value], weight: int) -> None:
+        """The operands of `op` are in one component, its results in another."""
+        source = self._source(op.inputs[0])[0]
+        if not self._counts(source):
+            return
+        for result in results[1:]:
+            self._join(results[0], result)
+        for operand in op.inputs[1:]:
+            self._join(cast(Value, op.inputs[0]), operand)
+        self.takers.setdefault(self._root(cast(Value, source)), []).append(op)
+        self.reductions.setdefault(self._root(results[0]), []).append((op, weight))
 
     def _see_access(self, op: Op, anchor: Layout, results: list[Value], weight: int) -> None:
         if op.results and not results:

@@ -26,15 +26,22 @@ def compiler_version() -> str:
     import tileir
 
     digest = hashlib.sha256()
-    for part in _PARTS:
-        for folder in import_module(part).__path__:
-            for path in sorted(_sources(folder)):
-                with open(path, "rb") as file:
-                    digest.update(os.path.relpath(path, folder).encode() + b"\0" + file.read())
+    for folder, path in compiler_sources():
+        with open(path, "rb") as file:
+            digest.update(os.path.relpath(path, folder).encode() + b"\0" + file.read())
     packages = [
         f"{name} {version}" for name in ("llvmlite", *_ASSEMBLERS) if (version := _version(name))
     ]
     return ", ".join((f"tileir {tileir.__version__}+{digest.hexdigest()[:16]}", *packages))
+
+
+def compiler_sources() -> Iterator[tuple[str, str]]:
+    """The sources that affect generated code, each after the folder of its part. A part may have
+    more folders in its `__path__`: of a checkout the one that also has tests and environments."""
+    for part in _PARTS:
+        folder = os.path.dirname(str(import_module(part).__file__))
+        for path in sorted(_sources(folder)):
+            yield folder, path
 
 
 def _sources(folder: str) -> Iterator[str]:

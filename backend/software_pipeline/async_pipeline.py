@@ -27,7 +27,6 @@ from tileir.effects import Effects
 from tileir.errors import Diagnostic, InfeasibleError
 from tileir.ir import Function, Module
 from tileir.op import Op
-from tileir.ops.division import SDiv, UDiv
 from tileir.ops.dot import Dot
 from tileir.ops.gpu import BlockBarrier
 from tileir.ops.memory import Load
@@ -324,7 +323,7 @@ def _with_branches(function: Function, header: str) -> Function:
 def _pipeline(
     function: Function, loop: Loop, options: _Options, remarks: list[Diagnostic]
 ) -> Function:
-    num_stages, shared, _, warps, _, _ = options
+    warps = options.warps
     candidates = list(_staged_loads(function, loop, warps))
     multiplies = bool(candidates)
     if not multiplies and _is_independent(function, loop):
@@ -345,14 +344,7 @@ def _pipeline(
     if reason is not None:
         remarks.extend(reason.remark("TIR0653", "not pipelined", x.op.location) for x in candidates)
         return function
-    each = sum(load.place.bytes for load in loads)
-    stated = getattr(function.blocks[ahead.latch].terminator, "stages", None)
-    requested = stated or num_stages
-    count = requested or max(2, min(4, shared // each))
-    if multiplies and not stated and count == 1 and _has_free_stage(function, loop, loads, options):
-        count = 2
-    if not multiplies:
-        count = min(count, shared // each + 1)
+    count = _number_of_stages(function, loop, loads, options, multiplies=multiplies)
     if count < 2:
         return function
     pipeline = _Pipeline(function, loop, loads, ahead, count)
@@ -365,6 +357,20 @@ def _pipeline(
             return expanded
         options = options._replace(num_warps=warps)
     return _expand_by_threads(pipeline, options)
+
+
+def _number_of_stages(
+    function: Function, loop: Loop, loads: list[StagedLoad], options: _Options, *, multiplies: bool
+) -> int:
+    """The stages that the loop or the options request; else two to four, as shared memory allows.
+    Fewer if copies that feed no dot would exceed it."""
+    each = sum(load.place.bytes for load in loads)
+    stated = getattr(function.blocks[cast(str, loop.latch)].terminator, "stages", None)
+    count = stated or options.num_stages or max(2, min(4, options.shared // each))
+    if not multiplies:
+        return min(count, options.shared // each + 1)
+    is_free = not stated and count == 1 and _has_free_stage(function, loop, loads, options)
+    return 2 if is_free else count
 
 
 def _expand_by_warpgroups(
@@ -686,15 +692,10 @@ def _stage_load(
     width = contiguity.width(op, fast)
     if width * tile.element.bytes < 4:
         return None
-    if through_registers and width == 1:
-        from tileir.backend.software_pipeline.repeated_loads import is_looked_up  # few need it
+    if through_registers:
+        from tileir.backend.software_pipeline.repeated_loads import repeats_words  # few need it
 
-        if is_looked_up(function, op.pointer):
-            return None
-    if through_registers and any(isinstance(x, (SDiv, UDiv)) for x in function.ops):
-        from tileir.backend.software_pipeline.repeated_loads import may_repeat  # few need it
-
-        if may_repeat(function, op.pointer):
+        if repeats_words(function, op.pointer, width):
             return None
     stage = _stage_layout(tile, fast, dots)
     return StagedLoad(op, stage, tuple(dot for dot, _ in dots), through_registers)

@@ -212,7 +212,13 @@ def _fewer(kind: Any, dim: int, every: int) -> Tile:
     return Tile(kind.element, (*shape[:dim], shape[dim] // every, *shape[dim + 1 :]))
 
 
-def may_repeat(function: Function, pointer: Operand) -> bool:
+def repeats_words(function: Function, pointer: Operand, width: int) -> bool:
+    """Whether loads of `width` neighbours may read the same words many times: from a table, or at
+    quotients."""
+    return (width == 1 and _is_looked_up(function, pointer)) or _may_repeat(function, pointer)
+
+
+def _may_repeat(function: Function, pointer: Operand) -> bool:
     """Whether elements have addresses at quotients of indices by an unknown size, as when each word
     of packed weights is loaded for every weight in it. Threads that load the same word read it from
     the L1 cache; asynchronous copies would repeat it in shared memory."""
@@ -233,7 +239,7 @@ def may_repeat(function: Function, pointer: Operand) -> bool:
     return False
 
 
-def is_looked_up(function: Function, pointer: Operand) -> bool:
+def _is_looked_up(function: Function, pointer: Operand) -> bool:
     """Whether each element has an address that depends on a loaded value, as in a table lookup: the
     words of weights are copied ahead, and the table is in the L1 cache."""
     origin, waiting, seen = definitions(function), [pointer], set[Operand]()

@@ -8,7 +8,8 @@ from typing import cast
 
 import attrs
 
-from tileir.analysis.loops import Loop, loops
+from tileir.analysis.divided_loops import is_persistent
+from tileir.analysis.loops import Loop
 from tileir.analysis.uses import defining_blocks, definitions, uses
 from tileir.backend.layouts.shape_ops import is_layout_only
 from tileir.backend.shared_memory.shared_tile import SharedTile
@@ -34,7 +35,6 @@ from tileir.backend.software_pipeline.warpgroup_dots import (
     stored_place,
 )
 from tileir.backend.target import Target
-from tileir.effects import Effects
 from tileir.ir import Block, Function
 from tileir.op import Op
 from tileir.ops.dot import Dot
@@ -77,7 +77,7 @@ class WarpgroupExpander(PipelineExpander):
         """Whether nothing but the next iteration's dots needs the results of an iteration's."""
         self.has_one_barrier = False
         """Whether the barrier before the copies is that of the next iteration's stages, too."""
-        self.stores_in_loop = _stores_in_loop(function)
+        self.is_persistent = is_persistent(function)
         count = self._best_stages(loads, count, warps, machine, fixed)
         self.stored_together = _stored_together(function, dots)
         """Dots whose operands B threads store before the first of them, under one barrier."""
@@ -147,12 +147,12 @@ class WarpgroupExpander(PipelineExpander):
     ) -> int:
         """The stages of a loop whose only dot is `alone`. It has one barrier if this costs nothing,
         or copies take long. With enough resident blocks, which multiply in the meantime, it waits
-        for its own `wgmma`, if this leaves as many copies in flight. A kernel that stores in a loop
-        is persistent, and fewer blocks are resident than fit."""
+        for its own `wgmma`, if this leaves as many copies in flight. Of a persistent kernel fewer
+        blocks are resident than fit."""
         each, deep = sum(load.place.bytes for load in loads), count > _FEWEST_STAGES
         free = deep and machine is not None and is_stage_free(dot, count, each, warps, machine)
         self.has_one_barrier = free or (deep and _have_short_rows(loads))
-        if machine is not None and not self.stores_in_loop and (self.has_one_barrier or not deep):
+        if machine is not None and not self.is_persistent and (self.has_one_barrier or not deep):
             blocks = blocks_with_dots((dot,), count * each, warps, machine)
             if blocks >= _ENOUGH_BLOCKS:
                 self.alone = self.has_one_barrier = False
@@ -395,12 +395,6 @@ def _with_views(function: Function, loads: Sequence[Load]) -> set[Op]:
                 views.add(op)
                 waiting += op.results
     return views
-
-
-def _stores_in_loop(function: Function) -> bool:
-    """Whether a loop of `function` writes memory."""
-    labels = {label for loop in loops(function).by_header.values() for label in loop.blocks}
-    return any(op.effects & Effects.WRITE for label in labels for op in function.blocks[label].ops)
 
 
 _ENOUGH_BLOCKS = 3

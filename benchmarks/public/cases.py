@@ -119,6 +119,19 @@ def forward_step(function, *inputs, reference=None, exactly=False, **named) -> S
     return Step(run, exact if reference is not None else None, exactly)
 
 
+def layer_norm_step(device, call) -> Step:
+    """Layer normalization of rows in f16 by `call`, which takes them, weights, a bias and what is
+    added to the variance."""
+    x, w, b = (tensor(device, *shape, dtype=F16) for shape in ((8192, 4096), (4096,), (4096,)))
+    return forward_step(
+        lambda x, w, b: call(x, w, b, 1e-5),
+        x,
+        w,
+        b,
+        reference=lambda x, w, b: torch.nn.functional.layer_norm(x, w.shape, w, b),
+    )
+
+
 def _double(value):
     if isinstance(value, torch.Tensor) and value.is_floating_point():
         return value.detach().to(F64)

@@ -9,7 +9,7 @@ from importlib import import_module
 
 import torch  # type: ignore[import-not-found]
 import torch.nn.functional as F  # type: ignore[import-not-found]  # noqa: N812
-from cases import BF16, F32, add, forward_step, gradient_step, integers, normal
+from cases import BF16, F32, add, forward_step, gradient_step, integers, normal, rms
 
 B, T, H, D = 4, 2048, 8, 64
 
@@ -364,32 +364,19 @@ _utility("ops.utils.softmax", "softmax_fwd", B * T, 2048, reference=lambda x: x.
 _utility("ops.utils.pooling", "mean_pooling", B, T, H, D, chunk_size=64)
 
 
-@case
-def rms_norm_gated(device):
-    x, g, w = normal(device, B * T, 4096), normal(device, B * T, 4096), normal(device, 4096)
+def _gated_rms_norm(device, *shape):
+    x, g, w = normal(device, *shape), normal(device, *shape), normal(device, shape[-1])
     return gradient_step(
         lambda x, g, w: op("modules.norm.fused_norm_gate", "rms_norm_gated")(x, g, w, None),
         x,
         g,
         w,
-        reference=lambda x, g, w: (
-            x * torch.rsqrt(x.square().mean(-1, keepdim=True) + 1e-5) * w * F.silu(g)
-        ),
+        reference=lambda x, g, w: rms(x, w, 1e-5) * F.silu(g),
     )
 
 
-@case
-def rms_norm_gated_heads(device):
-    x, g, w = normal(device, B, T, 32, 128), normal(device, B, T, 32, 128), normal(device, 128)
-    return gradient_step(
-        lambda x, g, w: op("modules.norm.fused_norm_gate", "rms_norm_gated")(x, g, w, None),
-        x,
-        g,
-        w,
-        reference=lambda x, g, w: (
-            x * torch.rsqrt(x.square().mean(-1, keepdim=True) + 1e-5) * w * F.silu(g)
-        ),
-    )
+add("fla/rms_norm_gated", lambda device: _gated_rms_norm(device, B * T, 4096))
+add("fla/rms_norm_gated_heads", lambda device: _gated_rms_norm(device, B, T, 32, 128))
 
 
 @case

@@ -11,7 +11,7 @@ from types import ModuleType
 import torch  # type: ignore[import-not-found]
 import torch.nn.functional as F  # type: ignore[import-not-found]  # noqa: N812
 from alone import alone
-from cases import BF16, F16, F32, add, forward_step, integers, rms, tensor
+from cases import BF16, F16, F32, add, forward_step, integers, layer_norm_step, rms, tensor
 
 LIGHT = (
     "lightllm.common",
@@ -250,15 +250,7 @@ def light_rms_norm(device):
 
 @case
 def light_layer_norm(device):
-    call = light("layernorm", "bloom").layernorm_forward
-    x, w, b = n(device, 8192, 4096), n(device, 4096), n(device, 4096)
-    return forward_step(
-        lambda x, w, b: call(x, w, b, 1e-5),
-        x,
-        w,
-        b,
-        reference=lambda x, w, b: F.layer_norm(x, w.shape, w, b),
-    )
+    return layer_norm_step(device, light("layernorm", "bloom").layernorm_forward)
 
 
 @case
@@ -518,15 +510,7 @@ _blocks_of_cache("paged_attention_grouped", 32, 4096, 32, 4, 128)
 
 @case
 def flashnn_layer_norm(device):
-    call = flashnn("layer_norm").triton_layer_norm_forward
-    x, w, b = n(device, 8192, 4096), n(device, 4096), n(device, 4096)
-    return forward_step(
-        lambda x, w, b: call(x, w, b, 1e-5),
-        x,
-        w,
-        b,
-        reference=lambda x, w, b: F.layer_norm(x, w.shape, w, b),
-    )
+    return layer_norm_step(device, flashnn("layer_norm").triton_layer_norm_forward)
 
 
 @case
@@ -540,14 +524,7 @@ def flashnn_rms_norm(device):
 @case
 def flashnn_layer_norm_quantised(device):
     call = flashnn("layer_norm_dquant").triton_layer_norm_dquant_forward
-    x, w, b = n(device, 8192, 4096), n(device, 4096), n(device, 4096)
-    return forward_step(
-        lambda x, w, b: call(x, w, b, 1e-5)[0],
-        x,
-        w,
-        b,
-        reference=lambda x, w, b: F.layer_norm(x, w.shape, w, b),
-    )
+    return layer_norm_step(device, lambda *t: call(*t)[0])
 
 
 @case

@@ -18,6 +18,7 @@ from cases import (
     forward_step,
     gradient_step,
     integers,
+    layer_norm_step,
     normal,
     rms,
     tensor as n,
@@ -251,19 +252,7 @@ def deepspeed__cross_entropy(device):
 
 @case
 def deepspeed__layer_norm(device):
-    call = ds("ops.transformer.inference.triton.layer_norm").layer_norm
-    x, w, b = (
-        n(device, 8192, 4096, dtype=F16),
-        n(device, 4096, dtype=F16),
-        n(device, 4096, dtype=F16),
-    )
-    return forward_step(
-        lambda x, w, b: call(x, w, b, 1e-5),
-        x,
-        w,
-        b,
-        reference=lambda x, w, b: F.layer_norm(x, w.shape, w, b),
-    )
+    return layer_norm_step(device, ds("ops.transformer.inference.triton.layer_norm").layer_norm)
 
 
 @case

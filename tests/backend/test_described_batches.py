@@ -4,9 +4,9 @@ import numpy as np
 
 import tileir
 import tileir.textual
+from tests.launches import assert_equal_results
 from tests.sizes import for_each
 from tileir.backend import compile as compile_kernel
-from tileir.backend.executors import SimtExecutor
 from tileir.backend.legalize.descriptors import expand_descriptors
 from tileir.types import shape_of
 
@@ -61,11 +61,8 @@ def test_blocks_of_one_batch_are_operands_of_dots(batches):
     ptx = compile_kernel(module, "sm_90a", options=options).ptx
     assert "cp.async" in ptx and "wgmma" in ptx and "ld.global" not in ptx
     inputs, expected = arguments()
-    tileir.interpret(module, "k", (2, batches), inputs)
-    np.testing.assert_array_equal(inputs[2], expected)
-    inputs, _ = arguments()
-    SimtExecutor().launch(module, "k", (2, batches), inputs, target="sm_90a", **options)
-    np.testing.assert_array_equal(inputs[2], expected)
+    results = assert_equal_results(module, inputs, (2, batches), target="sm_90a", **options)
+    np.testing.assert_array_equal(results[2], expected)
 
 
 @for_each("op", ["descriptor_store", "descriptor_reduce"])
@@ -87,11 +84,7 @@ entry:
 """
     module = tileir.textual.parse(text)
     x = np.arange(12, dtype=np.float32).reshape(3, 4)
-    for launch, options in (
-        (tileir.interpret, {}),
-        (SimtExecutor().launch, {"target": "sm_90a", "num_warps": 1}),
-    ):
-        y = np.zeros_like(x)
-        launch(module, "k", (5, 1), [x, y], **options)
-        np.testing.assert_array_equal(y[:, 1], x[:, 2])
-        assert y.sum() == x[:, 2].sum()
+    arrays = [x, np.zeros_like(x)]
+    _, y = assert_equal_results(module, arrays, (5, 1), target="sm_90a", num_warps=1)
+    np.testing.assert_array_equal(y[:, 1], x[:, 2])
+    assert y.sum() == x[:, 2].sum()

@@ -3,11 +3,13 @@
 import pytest
 
 from tests.sizes import for_each
+from tileir.analysis.divided_loops import divides_its_loops
 from tileir.backend import Options, compile as compile_kernel
 from tileir.backend.assembler import assemble
+from tileir.backend.compile import run_pipeline
 from tileir.backend.machine_code import LoadsInFlight
 from tileir.backend.ptxas import ptxas
-from tileir.backend.register_limit import RegisterChoice, divides_its_loops, is_recurrence
+from tileir.backend.register_limit import RegisterChoice, is_recurrence
 from tileir.backend.target import target
 from tileir.builder import F16, F32, I32, Builder, arg, pointer
 
@@ -61,6 +63,30 @@ def test_a_recurrence_of_dots_is_alone_on_a_multiprocessor(columns, alone, monke
     assert compile_kernel(b.module(), "sm_90a", Options(num_warps=4)).machine_code
     (choice,) = choices
     assert choice.dots and choice.alone == alone
+
+
+@pytest.mark.parametrize("divided", [False, True])
+def test_a_persistent_loop_keeps_its_wgmma_in_flight(divided):
+    """A block computes all tiles of a column, or those that are its share: few blocks are resident
+    then, and no other one multiplies while a block waits."""
+    b, kind = Builder(), arg(pointer(F16), aligned=16)
+    with b.kernel("k", x=kind, y=kind, out=pointer(F32), tiles=I32, depth=I32) as (
+        x, y, out, tiles, depth,
+    ):  # fmt: skip
+        at = b.arange(64)[:, None] * 64 + b.arange(64)[None, :]
+        first, step = (b.program_id(axis=0), 132) if divided else (0, 1)
+        with b.for_(first, tiles, step) as tile:
+            total = b.var(b.full((64, 64), 0.0, F32))
+            with b.for_(0, depth, stages=3) as i:
+                left = (x + (at + (tile * depth + i) * 4096)).load()
+                total.set(b.dot(left, (y + (at + i * 4096)).load(), total.get()))
+            (out + (at + tile * 4096)).store(total.get())
+    options = Options(num_warps=4, warp_specialize=False)
+    lowered = run_pipeline(b.module(), target("sm_90a"), options, None)
+    ops = lowered.stages["barriers"].functions["k"].ops
+    assert sorted(op.pending for op in ops if op.mnemonic == "gpu.wgmma_wait") == (
+        [0, 1] if divided else [0]
+    )
 
 
 @pytest.mark.parametrize("carried", [None, F32, I32])

@@ -150,10 +150,10 @@ def shapes_of(form: str) -> list[tuple[int, int, int]]:
     return [x for x in SHAPES if form != "hint" or x[0] % SIZE == x[1] % SIZE == 0]
 
 
-@pytest.mark.sampled(2, by="form")
+@pytest.mark.sampled(1, by="form")
 @pytest.mark.parametrize(("form", "shape"), [(f, s) for f in FORMS for s in shapes_of(f)], ids=str)
 def test_threads_compute_what_the_interpreter_does(form: str, shape: tuple[int, int, int]) -> None:
-    """By default, two shapes of each form."""
+    """By default, one shape of each form; `test_the_pass_keeps_results` has all of them."""
     module = module_of(form)
     result(tileir.interpret, module, shape)
     for machine in ("sm_90", "sm_90a"):
@@ -218,6 +218,7 @@ def test_offsets_with_hints_have_the_layout_of_the_addresses(machine: str) -> No
     assert all(element_of(op.result.type) is not I32 for op in converted)
 
 
+@pytest.mark.sampled(3, by="roles")
 @pytest.mark.parametrize("roles", [False, True])
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 def test_descriptors_of_blocks_that_a_branch_chooses(

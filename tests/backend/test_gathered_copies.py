@@ -8,9 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-import tileir
+from tests.launches import assert_equal_results
 from tileir.backend import compile as compile_kernel
-from tileir.backend.executors import SimtExecutor
 from tileir.builder import F16, F32, I32, Builder, arg, pointer
 
 ROWS, DEPTH = 64, 16
@@ -50,10 +49,6 @@ def test_results_stay_as_they_are(n: int) -> None:
     random = np.random.default_rng(n)
     a, b = (random.integers(-3, 4, (DEPTH * n, ROWS)).astype(np.float16) for _ in "ab")
     index = random.permutation(DEPTH * n).astype(np.int32)
-    results: list[Any] = []
-    for launch, options in ((tileir.interpret, {}), (SimtExecutor().launch, SIMULATED)):
-        c = np.full((ROWS, ROWS), np.nan, np.float32)
-        launch(gathered_matmul(), "k", (1,), [a.copy(), b.copy(), index.copy(), c, n], **options)
-        results.append(c)
-    np.testing.assert_array_equal(*results)
-    np.testing.assert_array_equal(results[0], a[index].astype(np.float32).T @ b.astype(np.float32))
+    c = np.full((ROWS, ROWS), np.nan, np.float32)
+    *_, c, _ = assert_equal_results(gathered_matmul(), [a, b, index, c, n], **SIMULATED)
+    np.testing.assert_array_equal(c, a[index].astype(np.float32).T @ b.astype(np.float32))

@@ -8,9 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-import tileir
+from tests.launches import assert_equal_results
 from tileir.backend.compile import Options, run_pipeline
-from tileir.backend.executors import SimtExecutor
 from tileir.backend.target import target
 from tileir.builder import BF16, F16, F32, I8, I32, Builder, arg, pointer
 from tileir.machine import dtype_of
@@ -63,13 +62,8 @@ def test_copies_ahead_keep_the_meaning(
     assert ops_of(b, warps).count("gpu.async_copy") == 4
     assert "load" not in ops_of(b, warps)
     x = np.random.default_rng(0).integers(-50, 50, 22 * int(np.prod(shape)))
-    results = []
-    for launch, options in ((tileir.interpret, {}), (SimtExecutor().launch, {"num_warps": warps})):
-        arrays = [x.astype(dtype_of(element)), np.zeros(32, np.float32)]
-        launch(b.module(), "k", 1, [*arrays, 3 * iterations], **options)
-        results.append(arrays)
-    for expected, actual in zip(*results, strict=True):
-        np.testing.assert_array_equal(actual, expected)
+    arrays = [x.astype(dtype_of(element)), np.zeros(32, np.float32), 3 * iterations]
+    assert_equal_results(b.module(), arrays, num_warps=warps)
 
 
 @pytest.mark.parametrize(
@@ -133,9 +127,4 @@ def test_threads_that_copy_for_others_wait_for_each_other(
     waits = [op for op in after_waits if op.mnemonic == "gpu.barrier"]
     assert ["warp" if op.warp else "block" for op in waits] == barriers
     x = np.random.default_rng(0).integers(-50, 50, 22 * columns).astype(np.float32)
-    results = []
-    for launch, options in ((tileir.interpret, {}), (SimtExecutor().launch, {"num_warps": warps})):
-        results.append([x.copy(), np.zeros(32, np.float32)])
-        launch(b.module(), "k", 1, [*results[-1], 15], **options)
-    for expected, actual in zip(*results, strict=True):
-        np.testing.assert_array_equal(actual, expected)
+    assert_equal_results(b.module(), [x, np.zeros(32, np.float32), 15], num_warps=warps)

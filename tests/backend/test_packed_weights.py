@@ -9,10 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-import tileir
+from tests.launches import assert_equal_results
 from tileir.backend import compile as compile_kernel
 from tileir.backend.compile import Options, run_pipeline
-from tileir.backend.executors import SimtExecutor
 from tileir.backend.layouts.anchors import vector_run
 from tileir.backend.layouts.shape_ops import stays
 from tileir.backend.shared_memory.conversion_plan import conversion
@@ -107,14 +106,8 @@ def test_joined_weights_are_stored_many_at_a_time() -> None:
 
 @pytest.mark.parametrize("iterations", [1, 3])
 def test_packed_weights_against_the_interpreter(iterations: int) -> None:
-    module, expected, computed = (
-        packed_matmul(iterations),
-        arguments(iterations),
-        arguments(iterations),
-    )
-    tileir.interpret(module, "k", (1,), expected)
-    SimtExecutor().launch(module, "k", (1,), computed, target="sm_90a", **OPTIONS)
-    np.testing.assert_array_equal(computed[-1], expected[-1])
+    module = packed_matmul(iterations)
+    assert_equal_results(module, arguments(iterations), target="sm_90a", **OPTIONS)
 
 
 def test_code_between_a_load_and_a_join_moves_nothing() -> None:
@@ -149,15 +142,8 @@ def test_interleaved_neighbours_are_stored_and_added_as_vectors(kind: Any) -> No
     ptx = compile_kernel(module, "sm_90a", options).ptx
     assert set(re.findall(r"st\.global\.(\S+)", ptx)) == {"v4.b32"}
     values = np.arange(4096).astype(np.int32 if kind is I32 else np.float16)
-    results = []
-    for launch, more in (
-        (SimtExecutor().launch, {"target": "sm_90a", **options}),
-        (tileir.interpret, {}),
-    ):
-        arrays = [values.copy(), np.zeros_like(values), np.ones_like(values)]
-        launch(module, "k", (1,), arrays, **more)
-        results.append(arrays)
-    np.testing.assert_array_equal(*results)
+    arrays = [values, np.zeros_like(values), np.ones_like(values)]
+    assert_equal_results(module, arrays, target="sm_90a", **options)
 
 
 def test_unpacked_words_are_stored_without_gaps() -> None:
@@ -223,17 +209,14 @@ def test_halves_of_bytes_are_joined_where_they_are(
 
 @pytest.mark.parametrize("form", ["n", "rows", "transposed"])
 def test_halves_of_bytes_against_the_interpreter(form: str) -> None:
-    random, results = np.random.default_rng(3), []
-    inputs = [
+    random = np.random.default_rng(3)
+    arrays = [
         random.integers(-2, 3, (2, 64, K)).astype(np.float16),
         random.integers(-128, 128, (2, K, 32)).astype(np.int8),
+        np.zeros((64, 64), np.float32),
     ]
-    options = {"target": "sm_90a", **OPTIONS, "num_warps": 4}
-    for launch, more in ((SimtExecutor().launch, options), (tileir.interpret, {})):
-        arrays = [*(a.copy() for a in inputs), np.zeros((64, 64), np.float32), 2]
-        launch(bytes_matmul(form, 64, 64), "k", (1,), arrays, **more)
-        results.append(arrays[2])
-    np.testing.assert_array_equal(*results)
+    module = bytes_matmul(form, 64, 64)
+    assert_equal_results(module, [*arrays, 2], target="sm_90a", **OPTIONS)
 
 
 def table_matmul(rows: int) -> Any:
@@ -258,22 +241,19 @@ def table_matmul(rows: int) -> Any:
 def test_what_words_look_up_is_not_copied(rows: int) -> None:
     """The words are copied ahead; values of a table are loaded when their words are there."""
     options = {"num_warps": 4, "num_stages": 3, "warp_specialize": False}
-    done = run_pipeline(table_matmul(rows), target("sm_90a"), Options(**options), None)
+    module = table_matmul(rows)
+    done = run_pipeline(module, target("sm_90a"), Options(**options), None)
     ops = done.stages["layouts"].functions[done.kernel].ops
     copies = {op.inputs[0].type.shape for op in ops if op.mnemonic == "gpu.async_copy"}
     assert copies == {(rows, K), (N, K // 2)}
-    random, results = np.random.default_rng(4), []
-    inputs = [
+    random = np.random.default_rng(4)
+    arrays = [
         random.integers(-2, 3, (2, rows, K)).astype(np.float16),
         random.integers(-128, 128, (2, N, K // 2)).astype(np.int8),
         np.arange(16, dtype=np.float32),
+        np.zeros((rows, N), np.float32),
     ]
-    more = {"target": "sm_90a", **options}
-    for launch, keywords in ((SimtExecutor().launch, more), (tileir.interpret, {})):
-        arrays = [*(a.copy() for a in inputs), np.zeros((rows, N), np.float32), 2]
-        launch(table_matmul(rows), "k", (1,), arrays, **keywords)
-        results.append(arrays[3])
-    np.testing.assert_array_equal(*results)
+    assert_equal_results(module, [*arrays, 2], target="sm_90a", **options)
 
 
 def prefetched_matmul(rows: int, *, stored: bool = False, filled: bool = False) -> Any:
@@ -320,17 +300,13 @@ def test_loads_for_the_next_iteration_are_copied_ahead_or_start_first(rows: int,
     else:  # the words of the next iteration are read when their copies have landed
         assert "load" not in in_loop
         assert in_loop.index("gpu.async_wait") < in_loop.index("gpu.local_load")
-    random, results = np.random.default_rng(6), []
-    inputs = [
+    random = np.random.default_rng(6)
+    arrays = [
         random.integers(-2, 3, (3, rows, K)).astype(np.float16),
         random.integers(0, 99, (5, K, N)).astype(np.int32),
+        np.zeros((rows, N), np.float32),
     ]
-    more = {"target": "sm_90a", **options}
-    for launch, keywords in ((SimtExecutor().launch, more), (tileir.interpret, {})):
-        arrays = [*(a.copy() for a in inputs), np.zeros((rows, N), np.float32), 3]
-        launch(module, "k", (1,), arrays, **keywords)
-        results.append(arrays[2])
-    np.testing.assert_array_equal(*results)
+    assert_equal_results(module, [*arrays, 3], target="sm_90a", **options)
 
 
 def test_copies_are_waited_for_after_threads_have_stored_the_weights() -> None:
@@ -388,19 +364,15 @@ def test_what_a_branch_unpacks_is_copied_ahead(rows: int, scaled: bool, iteratio
     copies = {op.inputs[0].type.shape for op in ops if op.mnemonic == "gpu.async_copy"}
     assert copies == {(rows, K), (K, N)} | ({(1, N)} if scaled else set())
     assert not any(op.mnemonic == "load" and isinstance(op.result.type, Tile) for op in ops)
-    random, results = np.random.default_rng(7), []
-    inputs = [
+    random = np.random.default_rng(7)
+    arrays = [
         random.integers(-2, 3, (iterations, rows, K)).astype(np.int8),
         random.integers(-128, 128, ((iterations + 1) // 2, K, N)).astype(np.int8),
         random.integers(1, 4, (iterations, N)).astype(np.float16),
         random.integers(1, 4, iterations).astype(np.float32),
+        np.zeros((rows, N), np.float32),
     ]
-    more = {"target": "sm_90a", **options}
-    for launch, keywords in ((SimtExecutor().launch, more), (tileir.interpret, {})):
-        arrays = [*(a.copy() for a in inputs), np.zeros((rows, N), np.float32), iterations]
-        launch(module, "k", (1,), arrays, **keywords)
-        results.append(arrays[4])
-    np.testing.assert_array_equal(*results)
+    assert_equal_results(module, [*arrays, iterations], target="sm_90a", **options)
 
 
 def converted_matmul(weights: str, rows: int = 64) -> Any:
@@ -430,15 +402,11 @@ def test_warps_divide_what_they_convert(weights: str, shared: list[int]) -> None
     dot, *_ = (op for op in done.stages["layouts"].functions["k"].ops if op.mnemonic == "dot")
     warps = [operand.type.layout.warp for operand in dot.inputs[:2]]
     assert [2 ** sum(not any(step) for step in steps) for steps in warps] == shared
-    random, results = np.random.default_rng(8), []
+    random = np.random.default_rng(8)
     kinds = [np.int8 if name in weights else np.float16 for name in ("x", "w")]
     inputs = [random.integers(-9, 9, (2, 64, 64)).astype(kind) for kind in kinds]
-    more = {"target": "sm_80", **OPTIONS}
-    for launch, keywords in ((SimtExecutor().launch, more), (tileir.interpret, {})):
-        arrays = [*(a.copy() for a in inputs), np.zeros((64, 64), np.float32), 2]
-        launch(module, "k", (1,), arrays, **keywords)
-        results.append(arrays[2])
-    np.testing.assert_array_equal(*results)
+    arrays = [*inputs, np.zeros((64, 64), np.float32), 2]
+    assert_equal_results(module, arrays, target="sm_80", **OPTIONS)
 
 
 def sized_matmul() -> Any:

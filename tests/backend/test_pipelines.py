@@ -110,8 +110,8 @@ def test_a_wrong_stage_is_found_by_bisection(monkeypatch):
 
     text = EXAMPLES[0].read_text()
     planted = Stage("stage-halo", lambda f, c: _subtract(f), marker="halo", snapshot="halo")
-    wrong = tuple(planted if s.name == "stage-halo" else s for s in pipeline.GPU)
-    monkeypatch.setattr(sys.modules["tileir.backend.compile"], "GPU", wrong)
+    wrong = tuple(planted if s.name == "stage-halo" else s for s in pipeline.UNTIL_LAYOUTS)
+    monkeypatch.setattr(sys.modules["tileir.backend.compile"], "UNTIL_LAYOUTS", wrong)
     culprit = bisect(
         parse(text), "gpu-pipeline{target=sm_80}", lambda m: "fsub" not in print_module(m)
     )

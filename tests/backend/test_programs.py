@@ -4,22 +4,18 @@ import numpy as np
 import pytest
 
 import tileir
+from tests.launches import results
 from tileir.backend import compile as compile_kernel
-from tileir.backend.executors import SimtExecutor
 from tileir.builder import F16, F32, I32, I64, Builder, pointer, tile
 from tileir.testing.op_cases import Cell
 
 
 def both(module, grid, arguments, **options):
     """Results of the interpreter and of the threads; and the module assembles."""
-    result = []
-    for launch in (tileir.interpret, SimtExecutor().launch):
-        copies = [a.copy() if isinstance(a, np.ndarray) else a for a in arguments]
-        launch(module, None, grid, copies, **(options if launch is not tileir.interpret else {}))
-        result.append(copies)
+    interpreted, executed = results(module, arguments, grid, **options)
     for target in ("sm_80", "sm_90a"):
         assert compile_kernel(module, target).cubin
-    return zip(*result, strict=True)
+    return zip(interpreted, executed, strict=True)
 
 
 def check(module, grid, arguments, rtol=0.0, **options):

@@ -8,9 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-import tileir
+from tests.launches import assert_equal_results
 from tileir.backend import compile as compile_kernel
-from tileir.backend.executors import SimtExecutor
 from tileir.backend.shared_memory.shared_tile import SharedTile
 from tileir.backend.software_pipeline.warpgroup_expander import WarpgroupExpander
 from tileir.builder import F16, F32, I8, I32, Builder, arg, pointer
@@ -95,17 +94,13 @@ FORMS: list[dict[str, Any]] = [
 @pytest.mark.parametrize("stages", [2, 3, 4])
 @pytest.mark.parametrize("form", FORMS)
 def test_threads_agree(form: dict[str, Any], stages: int, n: int) -> None:
-    module, results = matmul(stages=stages, **form), list[Any]()
     random = np.random.default_rng(n)
     kinds = [np.int8 if name in form.get("narrow", "b") else np.float16 for name in "ab"]
     a = random.integers(-3, 4, (SIZE, DEPTH * n)).astype(kinds[0])
     b = random.integers(-3, 4, (DEPTH * n, SIZE)).astype(kinds[1])
-    simulated = {"num_warps": 4, "target": "sm_90a"}
-    for launch, options in ((tileir.interpret, {}), (SimtExecutor().launch, simulated)):
-        c = np.full((SIZE, SIZE), 77, np.int32 if "direct" in form else np.float32)
-        launch(module, "k", (1,), [a, b, c, n], **options)
-        results.append(c)
-    np.testing.assert_array_equal(*results)
+    c = np.full((SIZE, SIZE), 77, np.int32 if "direct" in form else np.float32)
+    module = matmul(stages=stages, **form)
+    assert_equal_results(module, [a, b, c, n], num_warps=4, target="sm_90a")
 
 
 def split_matmul(*, converted: bool = False) -> Any:
@@ -133,15 +128,10 @@ def split_matmul(*, converted: bool = False) -> Any:
 @pytest.mark.parametrize("converted", [False, True])
 @pytest.mark.parametrize("n", [0, 1, 3])
 def test_operands_are_stored_together(converted: bool, n: int) -> None:
-    module, results = split_matmul(converted=converted), list[Any]()
     random = np.random.default_rng(n)
     a, b = (random.integers(0, 2, x).astype(np.int8) for x in ((SIZE, SIZE * n), (SIZE * n, SIZE)))
-    simulated = {"num_warps": 4, "target": "sm_90a"}
-    for launch, options in ((tileir.interpret, {}), (SimtExecutor().launch, simulated)):
-        c = np.full((SIZE, SIZE), 77, np.float32)
-        launch(module, "k", (1,), [a, b, c, n], **options)
-        results.append(c)
-    np.testing.assert_array_equal(*results)
+    module, c = split_matmul(converted=converted), np.full((SIZE, SIZE), 77, np.float32)
+    assert_equal_results(module, [a, b, c, n], num_warps=4, target="sm_90a")
 
 
 @pytest.mark.usefixtures("refilling")

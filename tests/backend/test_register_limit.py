@@ -9,6 +9,7 @@ import attrs
 import pytest
 
 from tests.sizes import for_each
+from tileir.analysis.divided_loops import divides_its_loops
 from tileir.backend import Options, compile as compile_kernel, compiled_kernel
 from tileir.backend.assembler import Assembled, assemble
 from tileir.backend.compiled_kernel import CompiledKernel
@@ -16,11 +17,7 @@ from tileir.backend.gpu_models import machine_of
 from tileir.backend.machine_code import LoadsInFlight, code_bytes, independent_loads
 from tileir.backend.options import CodeVariant
 from tileir.backend.ptxas import ptxas
-from tileir.backend.register_limit import (
-    RegisterChoice,
-    divides_its_loops,
-    with_directive,
-)
+from tileir.backend.register_limit import RegisterChoice, with_directive
 from tileir.backend.target import target
 from tileir.builder import F32, I32, Builder, arg, pointer
 from tileir.errors import CompileError, Diagnostic

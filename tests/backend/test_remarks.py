@@ -9,6 +9,7 @@ import pytest
 from tileir import textual
 from tileir.backend import compile as compile_kernel
 from tileir.errors import Severity
+from tileir.passmanager import Recorder
 from tileir.tools.main import main
 from tileir.tools.opt import main as opt
 
@@ -149,6 +150,17 @@ def test_threads_without_work_are_told_of():
     emitted = remarks({"size": 128}, num_warps=16)
     assert [text for code, _, text in emitted if code == "TIR0754"] == [IDLE]
     assert all(code != "TIR0754" for code, _, _ in remarks({"size": 128}, num_warps=4))
+
+
+def test_layouts_tell_that_a_block_has_idle_warps():
+    """The stages after these run once, for the warps that the block has."""
+    module, recorder = textual.parse(COPY.format(**{**PLAIN, "size": 128})), Recorder()
+    options = {"num_warps": 16}
+    compiled = compile_kernel(module, "sm_80", options, idle_warps=False, recorder=recorder)
+    names = [record.step.node.name for record in recorder.records]
+    assert (names.count("assign-layouts"), names.count("plan-host")) == (2, 1)
+    assert (compiled.plan.num_warps, compiled.options.num_warps) == (4, 4)
+    assert compiled.ptx == compile_kernel(module, "sm_80", {"num_warps": 4}).ptx
 
 
 @pytest.mark.parametrize("name", ["kernel_230423_03b", "kernel_230424_01"])

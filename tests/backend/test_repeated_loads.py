@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import tileir
+from tests.launches import assert_equal_results
 from tileir.backend import compile as compile_kernel
 from tileir.backend.compile import Options, run_pipeline
 from tileir.backend.executors import SimtExecutor
@@ -166,15 +167,10 @@ def test_a_join_of_a_value_with_itself_repeats_it() -> None:
         (out + (b.arange(16)[:, None] * N + n[None, :])).store(total.get())
     module = b.module()
     assert copied_shapes(module, 4) == [(16, K), (K, N // 8)]
-    random, results = np.random.default_rng(0), []
-    inputs = [
+    random = np.random.default_rng(0)
+    arrays = [
         random.integers(-2, 3, (3, 16, K)).astype(np.float16),
         random.integers(-(2**31), 2**31, (3 * K, N // 8)).astype(np.int32),
+        np.zeros((16, N), np.float32),
     ]
-    for launch, more in (
-        (SimtExecutor().launch, {"target": "sm_90a", **options(4)}), (tileir.interpret, {}),
-    ):  # fmt: skip
-        arrays = [*(a.copy() for a in inputs), np.zeros((16, N), np.float32), 3]
-        launch(module, "k", (1,), arrays, **more)
-        results.append(arrays[2])
-    np.testing.assert_array_equal(*results)
+    assert_equal_results(module, [*arrays, 3], target="sm_90a", **options(4))

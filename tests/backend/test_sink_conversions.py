@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import tileir
+from tests.launches import assert_equal_results
 from tileir.analysis.uses import defining_blocks
 from tileir.backend.executors import SimtExecutor
 from tileir.backend.layouts.access_widths import AccessWidths
@@ -161,11 +162,6 @@ def test_a_conversion_is_done_after_the_loop_that_does_not_need_it():
 @pytest.mark.parametrize("n", [0, 2])
 def test_values_stay_where_a_conversion_moves_after_a_loop(n):
     x = np.random.default_rng(n).standard_normal(1024).astype(np.float32)
-    results = []
-    for launch, options in ((tileir.interpret, {}), (SimtExecutor().launch, {"num_warps": 4})):
-        arrays = [x.copy(), np.zeros((n + 1) * 1024, np.float32), np.zeros(1024, np.float32)]
-        launch(stored_twice(), "k", (1,), [*arrays, n], **options)
-        results.append(arrays)
-    for a, b in zip(*results, strict=True):
-        np.testing.assert_array_equal(a, b)
-    np.testing.assert_array_equal(results[0][2].reshape(32, 32), x.reshape(32, 32).T)
+    arrays = [x, np.zeros((n + 1) * 1024, np.float32), np.zeros(1024, np.float32), n]
+    results = assert_equal_results(stored_twice(), arrays, num_warps=4)
+    np.testing.assert_array_equal(results[2].reshape(32, 32), x.reshape(32, 32).T)

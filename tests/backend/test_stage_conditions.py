@@ -12,7 +12,7 @@ import tileir.backend
 from tests.sizes import few_or_all
 from tileir import Module, TileirError
 from tileir.backend.options import Options
-from tileir.backend.pipeline import GPU
+from tileir.backend.pipeline import AFTER_LAYOUTS
 from tileir.backend.stage import always
 from tileir.backend.target import target
 from tileir.testing import case
@@ -29,7 +29,8 @@ FILES = [
 CHEAPER = {"allocate-shared", "insert-barriers"}
 """Stages whose condition only spares loading and running them; conditions of others choose."""
 ALL_STAGES = tuple(
-    attrs.evolve(stage, applies=always) if stage.name in CHEAPER else stage for stage in GPU
+    attrs.evolve(stage, applies=always) if stage.name in CHEAPER else stage
+    for stage in AFTER_LAYOUTS
 )
 FIRST = 3_000_000
 """Campaigns begin at 0."""
@@ -59,12 +60,13 @@ def check(module: Module, monkeypatch: pytest.MonkeyPatch) -> int:
         return applies
 
     stages = tuple(
-        attrs.evolve(s, applies=count_refusals(s.applies)) if s.name in CHEAPER else s for s in GPU
+        attrs.evolve(s, applies=count_refusals(s.applies)) if s.name in CHEAPER else s
+        for s in AFTER_LAYOUTS
     )
     for kernel in [f.name for f in module.functions.values() if f.kernel]:
         texts = []
         for table in (stages, ALL_STAGES):
-            monkeypatch.setattr(sys.modules["tileir.backend.compile"], "GPU", table)
+            monkeypatch.setattr(sys.modules["tileir.backend.compile"], "AFTER_LAYOUTS", table)
             texts.append(text_of_last_stage(module, kernel))
         assert texts[0] == texts[1], kernel
     return left_out
@@ -87,5 +89,5 @@ def test_every_folder_has_files():
 
 
 def test_conditions_are_of_stages():
-    assert {s.name for s in GPU if s.applies is not always} >= CHEAPER
+    assert {s.name for s in AFTER_LAYOUTS if s.applies is not always} >= CHEAPER
     assert tileir.backend.compile is not sys.modules["tileir.backend.compile"]

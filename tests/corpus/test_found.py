@@ -65,19 +65,20 @@ def differ(actual, expected):
 
 @pytest.mark.parametrize("path", FILES, ids=lambda p: p.stem)
 def test_the_default_pipeline_and_threads_agree(path):
-    """Every file, so that a new one is run by default."""
-    all_agree(path, 1, (2,))
+    """Every file, so that a new one is run by default. LLVM does not optimise the code for the CPU
+    here, which would take most of the time."""
+    all_agree(path, 1, (2,), opt_level=0)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("path", FILES, ids=lambda p: p.stem)
 def test_all_agree(path):
-    all_agree(path, None, (1, 4, 8))
+    all_agree(path, None, (1, 4, 8), opt_level=3)
 
 
-def all_agree(path, pipelines, warps_of_blocks):
+def all_agree(path, pipelines, warps_of_blocks, opt_level):
     """The interpreter after the first `pipelines` pipelines, threads on those numbers of warps, and
-    the CPU, compute what the interpreter does."""
+    the CPU by LLVM's `opt_level`, compute what the interpreter does."""
     module = parse(path.read_text(), path.name)
     expected = arguments(module)
     tileir.interpret(module, None, GRID, expected, allow_races=True)
@@ -92,7 +93,7 @@ def all_agree(path, pipelines, warps_of_blocks):
         assert differ(actual, expected) is None, warps
     if module.stage is None:
         actual = arguments(module)
-        executor("cpu").launch(module, None, GRID, actual)
+        executor("cpu").launch(module, None, GRID, actual, opt_level=opt_level)
         assert differ(actual, expected) is None, "cpu"
 
 

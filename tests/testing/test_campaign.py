@@ -93,9 +93,9 @@ def test_so_many_programs_of_a_target_that_is_named(tmp_path, monkeypatch, capsy
     file, out = tmp_path / "totals.json", tmp_path / "new.json"
     write(file, {"cpu": Total(7590, 7590), "dce": Total(100, 100)})
     options = ["--file", str(file), "--failures", str(tmp_path), "--seconds", "3600"]
-    assert main(["cpu", *options, "--programs", "60000", "--jobs", "3", "--out", str(out)]) == 0
-    assert (read(out)["cpu"].first, read(out)["cpu"].programs) == (7590, 52410)
-    assert capsys.readouterr().out.endswith(", 52,410 new\n")
+    assert main(["cpu", *options, "--programs", "9000", "--jobs", "3", "--out", str(out)]) == 0
+    assert (read(out)["cpu"].first, read(out)["cpu"].programs) == (7590, 1410)
+    assert capsys.readouterr().out.endswith(", 1,410 new\n")
     assert main(["dce", *options, "--programs", "100"]) == 0
     assert capsys.readouterr().out.endswith(", 0 new\n")
 
@@ -195,10 +195,10 @@ def test_runs_that_are_done_out_of_order_count_in_order(tmp_path, monkeypatch):
 
 
 def test_a_program_that_never_ends_fails(tmp_path, monkeypatch):
-    monkeypatch.setattr(explorer, "_TIME_LIMIT", 1)
+    monkeypatch.setattr(explorer, "_TIME_LIMIT", 0.2)
     monkeypatch.setattr(explorer, "check", lambda _: time.sleep(30))
     record = explorer.run("dce", 0, 1, tmp_path)
-    assert record.open == {"0": "TimeoutError: over 1 s"}
+    assert record.open == {"0": "TimeoutError: over 0.2 s"}
 
 
 def dies_at_30(test_case):
@@ -210,10 +210,11 @@ def dies_at_30(test_case):
 
 def test_a_program_that_ends_its_process_is_named(tmp_path, monkeypatch):
     monkeypatch.setattr(explorer, "check", dies_at_30)
+    monkeypatch.setattr(explorer, "_RUN_LENGTH", 10)
     totals = {"dce": Total(), "fold": Total()}
-    explore(totals, 3600, tmp_path, 60, jobs=2)
+    explore(totals, 3600, tmp_path, 40, jobs=2)
     for name, total in totals.items():
-        assert (total.programs, total.fired) == (60, 60)
+        assert (total.programs, total.fired) == (40, 40)
         assert total.open == {"30": "the process ends with -9"}
         written = (tmp_path / f"{name}-30.tir").read_text()
         assert written.startswith(f"; {name}, program 30: the process ends with -9\ntir 1.0")

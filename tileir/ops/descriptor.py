@@ -44,14 +44,9 @@ class Padding(Enum):
     NAN = "nan"
 
 
-@op("make_descriptor")
-class MakeDescriptor(Op):
-    """Make a descriptor of the tensor at `base`, with one pair of extent and stride per dimension,
-    in elements. Elements out of bounds are read as zero bits, or as NaNs with `padding = nan`;
-    writes to them are dropped.
-
-    `%d = make_descriptor tensor_desc<f16<64, 32>> %p, [%m, %s], [%n, i32 1]`, given `f16* %p, i32 %m, i64 %s, i32 %n`
-    """  # noqa: E501 - an example is one line
+@family
+class DescriptorMaker(Op):
+    """An op that makes a descriptor of the tensor at `base`."""
 
     base: Operand = operand(BASE)
     to: Type = result_type(D)
@@ -72,6 +67,16 @@ class MakeDescriptor(Op):
 
     def evaluate(self, machine: Any, base: Any, dimensions: tuple[Any, ...]) -> Any:
         return machine.make_descriptor(base, dimensions, self.to, self.padding.value)
+
+
+@op("make_descriptor")
+class MakeDescriptor(DescriptorMaker):
+    """Make a descriptor of the tensor at `base`, with one pair of extent and stride per dimension,
+    in elements. Elements out of bounds are read as zero bits, or as NaNs with `padding = nan`;
+    writes to them are dropped.
+
+    `%d = make_descriptor tensor_desc<f16<64, 32>> %p, [%m, %s], [%n, i32 1]`, given `f16* %p, i32 %m, i64 %s, i32 %n`
+    """  # noqa: E501 - an example is one line
 
 
 @family

@@ -15,16 +15,14 @@ from tileir.field import (
     INT,
     INTS,
     attribute,
-    one_of,
     operand,
     optional,
-    pairs,
     result_type,
     variadic,
 )
 from tileir.op import Op, op
 from tileir.ops.atomic import AtomicKind, MemoryScope, Order as MemoryOrder
-from tileir.ops.descriptor import BASE, EXTENT, D, Padding
+from tileir.ops.descriptor import D, DescriptorMaker
 from tileir.ops.dot import MATRIX_ELEMENTS
 from tileir.ops.gpu import BUFFER, check_buffer
 from tileir.signature import POINTERS, Bindings, Each, ExactType, TypeVariable, elements
@@ -38,7 +36,7 @@ OPERAND_A = Each(MATRIX_ELEMENTS | POINTERS)
 
 
 @op("gpu.tensor_map")
-class TensorMap(Op):
+class TensorMap(DescriptorMaker):
     """A descriptor, as `make_descriptor` makes, that the host encodes before the launch: its
     operands are computed from the kernel's parameters by scalar ops alone. Shared memory stores
     rows of the last dimension in panels of 16 << `swizzle` bytes (whole rows for 0). See
@@ -47,29 +45,13 @@ class TensorMap(Op):
     `%d = gpu.tensor_map tensor_desc<f16<64, 32>> %p, [%m, %s], [%n, i32 1] {swizzle = 2}`, given `f16* %p, i32 %m, i64 %s, i32 %n`
     """  # noqa: E501 - an example is one line
 
-    base: Operand = operand(BASE)
-    to: Type = result_type(D)
-    dimensions: tuple[Operand, ...] = pairs(EXTENT, EXTENT)
-    padding: Padding = attribute(one_of(Padding), default=Padding.ZERO)
     swizzle: int = attribute(INT, default=0)
-    results_ = (D,)
     predicable = False
 
     def verify(self) -> None:
-        block: Tile = self.to.block  # type: ignore[union-attr]
-        if block.element is not self.base.type.pointee:  # type: ignore[union-attr]
-            message = f"base must point to {block.element}, not {self.base.type}"
-            raise self.fail("TIR0101", message, "base")
-        if len(self.dimensions) != 2 * len(block.shape):
-            message = f"{len(block.shape)} pairs are needed, not {len(self.dimensions) // 2}"
-            raise self.fail("TIR0117", message, "dimensions")
-        if self.padding is Padding.NAN and not block.element.is_float:
-            raise self.fail("TIR0115", f"{block.element} has no NaN", "padding")
+        super().verify()
         if self.swizzle not in range(4):
             raise self.fail("TIR0106", "swizzle must be 0 to 3", "swizzle")
-
-    def evaluate(self, machine: Any, base: Any, dimensions: tuple[Any, ...]) -> Any:
-        return machine.make_descriptor(base, dimensions, self.to, self.padding.value)
 
 
 @op("gpu.mbarrier_alloc")

@@ -69,11 +69,13 @@ def store_matrices(
     """Write `tile`, or only the elements of `owned`; return False, without writing, where no matrix
     store applies."""
     transposed = _direction(window, tile) if lowering.target.stmatrix else None
+    if transposed is None:
+        return False
     each, vectors = _WORD // tile.element.bytes, tile.layout.registers
     every = dict[int, Any].fromkeys(range(len(vectors)))
     conditions = every if owned is None else owned.conditions
     starts: dict[Any, list[int]] = {}
-    for register in conditions if transposed is not None else ():
+    for register in conditions:
         if register % each == 0:
             starts.setdefault(conditions[register], []).append(register)
     conditional = owned is not None and not owned.by_warp and starts.keys() != {None}

@@ -47,7 +47,7 @@ def _quotient(lowering: Lowering, op: Any) -> list[Fragment]:
     if element is not F32 or op.ftz or not approximate:
         return _quotients(lowering, op)
     if isinstance(op.rhs, Constant) and _NORMAL <= op.rhs.bits & _SIZE <= _LARGE:
-        return _by_constants(lowering, op)
+        return _by_constant(lowering, op)
     if 2 * len(set(divisors)) > len(lowering.fragment(op.lhs)):
         return _quotients(lowering, op)
     return _by_inverses(lowering, op)
@@ -71,13 +71,11 @@ _SIZE = 0x7FFFFFFF
 """The bits of an f32 without its sign."""
 
 
-def _by_constant(t: Thread, op: Any, a: Handle, b: Handle) -> Handle:
-    """`a` times the inverse of the constant `b`, both rounded once: within 1.5 ulp."""
+def _by_constant(lowering: Lowering, op: Any) -> list[Fragment]:
+    """Numbers times the inverse of a constant, both rounded once: within 1.5 ulp."""
     inverse = encode(F32, 1.0 / float(decode(F32, op.rhs.bits)))
-    return t.binary("fmul", F32, a, t.constant(F32, inverse))
-
-
-_by_constants = elementwise(_by_constant)
+    multiplied = elementwise(lambda t, op, a, b: t.binary("fmul", F32, a, t.constant(F32, inverse)))
+    return multiplied(lowering, op)
 
 
 def _is_one(value: Any) -> bool:

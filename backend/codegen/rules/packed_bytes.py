@@ -16,8 +16,9 @@ from tileir.values import Constant, Operand, Value
 if TYPE_CHECKING:
     from tileir.backend.codegen.thread_interface import Handle, Thread
 
-OfWords: TypeAlias = "Callable[[Thread, Handle, Handle], Handle]"
-"""The word of a result from words of two operands."""
+OfWords: TypeAlias = "Callable[[Thread, Handle, Any], Handle]"
+"""The word of a result from the word of an operand, and that of the other one or the number of bits
+by which bytes are shifted."""
 
 _EACH = 0x01010101
 _HIGH, _REST = 0x80 * _EACH, 0x7F * _EACH
@@ -27,25 +28,21 @@ def by_words(lowering: Lowering, op: Any) -> list[Fragment] | None:
     """The result of an op on bytes, four at a time: unpacked weights are then computed in the words
     in which they are loaded and converted. None where the bytes are in no words, and what is
     computed of them, too, or where there is no such instruction."""
-    t, operands, name = lowering.thread, op.inputs, op.mnemonic
-    columns = [lowering.fragment(x) for x in operands]
-    count, shifts = max(map(len, columns)), name in SHIFTS
-    if count % 4 or (shifts and not _is_short_shift(operands[1])):
+    t, shifts = lowering.thread, op.mnemonic in _SHIFTS
+    columns = [lowering.fragment(x) for x in op.inputs]
+    count = max(map(len, columns))
+    if count % 4 or (shifts and not _is_short_shift(op.rhs)):
         return None
     packs = op.result not in _values_of_other_readers(lowering.function)
-    words = [
-        _words(t, x, column, count, packs=packs)
-        for x, column in zip(operands, columns, strict=True)
-    ]
-    if None in words:
+    words = [_words(t, *x, count, packs=packs) for x in zip(op.inputs, columns, strict=True)]
+    left, right = (words[0], [op.rhs.bits] * (count // 4)) if shifts else words
+    if left is None or right is None:
         return None
-    computed: dict[tuple[Handle, Handle], list[Handle]] = {}
+    computed: dict[tuple[Handle, Any], list[Handle]] = {}
     result: Fragment = []
-    for a, b in zip(*words, strict=True):  # type: ignore[arg-type]
+    for a, b in zip(left, right, strict=True):
         if (a, b) not in computed:
-            amount = operands[1].bits if shifts else 0
-            word = SHIFTS[name](t, a, amount) if shifts else OF_WORDS[name](t, a, b)
-            computed[a, b] = t.unpack(I8, word)
+            computed[a, b] = t.unpack(I8, OF_WORDS[op.mnemonic](t, a, b))
         result += computed[a, b]
     return [result]
 
@@ -70,7 +67,7 @@ def _packs(reader: Op) -> bool:
     kinds = {scalar_of(x.type) for x in reader.results}
     if reader.elementwise and all(kind.is_float for kind in kinds):
         return True
-    alone = reader.elementwise and reader.mnemonic not in _OF_BYTES
+    alone = reader.elementwise and reader.mnemonic not in OF_WORDS
     return kinds == {I8} and not (alone or reader.effects or reader.is_terminator)
 
 
@@ -131,12 +128,9 @@ def _shift_signed(t: Thread, a: Handle, amount: int) -> Handle:
     return t.binary("xor", I32, less, high)
 
 
+_SHIFTS: dict[str, OfWords] = {"shl": _shift_left, "lshr": _shift_right, "ashr": _shift_signed}
+
 OF_WORDS: dict[str, OfWords] = {
     **{name: _bitwise(name) for name in ("and", "or", "xor")}, "add": _add, "sub": _subtract,
+    **_SHIFTS,
 }  # fmt: skip
-
-SHIFTS: dict[str, Callable[[Thread, Handle, int], Handle]] = {
-    "shl": _shift_left, "lshr": _shift_right, "ashr": _shift_signed,
-}  # fmt: skip
-
-_OF_BYTES = frozenset({*OF_WORDS, *SHIFTS})

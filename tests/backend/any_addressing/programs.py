@@ -7,8 +7,7 @@ from typing import Any
 import attrs
 import numpy as np
 
-import tileir
-from tileir.backend.executors import SimtExecutor
+from tests.launches import results
 from tileir.builder import F16, F32, I8, I32, Builder, arg, pointer
 from tileir.ir import Module
 from tileir.machine import dtype_of
@@ -107,12 +106,8 @@ class Matmul:
         m, n, _ = extents
         module, arguments = self.module(), self.arguments(*extents)
         grid = (-(-m // self.block[0]), -(-n // self.block[1]))
-        results: list[Any] = []
-        for launch, chosen in ((tileir.interpret, {}), (SimtExecutor().launch, options)):
-            copies = [x.copy() if isinstance(x, np.ndarray) else x for x in arguments]
-            launch(module, "matmul", grid, copies, **chosen)
-            results.append(copies[2])
-        return results[0], results[1]
+        interpreted, executed = results(module, arguments, grid, **options)
+        return interpreted[2], executed[2]
 
 
 def gated_matmul(stages: int) -> Module:

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import tileir
+from tests.launches import assert_equal_results, results
 from tileir.backend import compile as compile_kernel
 from tileir.backend.compile import run_pipeline
 from tileir.backend.executors import SimtExecutor
@@ -257,17 +258,10 @@ def test_a_stored_b_is_contiguous_as_it_was_loaded(packed: bool) -> None:
             random.integers(-4, 5, (3, 64, 64)).astype(np.float16),
             random.integers(-128, 128, (3, 64, 32)).astype(np.int8),
         ]
-        outputs: list[Any] = []
-        for launch, chosen in (
-            (tileir.interpret, {}),
-            (SimtExecutor().launch, {"num_warps": 4, **PLAIN}),
-        ):
-            out = np.zeros((64, 64), np.float32)
-            launch(module, "product", 1, [*inputs, out, 3], **chosen)
-            outputs.append(out)
+        arrays = [*inputs, np.zeros((64, 64), np.float32), 3]
+        assert_equal_results(module, arrays, num_warps=4, **PLAIN)
     else:
-        outputs = list(product.results((64, 64, 160), num_warps=4, **PLAIN))
-    np.testing.assert_array_equal(outputs[1], outputs[0])
+        np.testing.assert_array_equal(*product.results((64, 64, 160), num_warps=4, **PLAIN))
 
 
 def test_what_is_transposed_is_computed_as_the_dot_takes_it() -> None:
@@ -468,14 +462,10 @@ def test_attention(warps: int, rows: int, causal: bool) -> None:
     assert ops.count("gpu.wgmma") == 2 and "dot" not in ops
     random = np.random.default_rng(0)
     inputs = [random.normal(size=(2, 150, 32)).astype(np.float16) for _ in range(3)]
-    outputs: list[Any] = []
-    for launch, options in (
-        (tileir.interpret, {}), (SimtExecutor().launch, {"num_warps": warps, **PLAIN}),
-    ):  # fmt: skip
-        out = np.zeros((2, 150, 32), np.float16)
-        launch(module, "attention", (-(-150 // rows), 2), [*inputs, out, 150, 0.2], **options)
-        outputs.append(out.astype(np.float32))
-    np.testing.assert_allclose(outputs[1], outputs[0], rtol=2e-3, atol=2e-3)
+    arguments = [*inputs, np.zeros((2, 150, 32), np.float16), 150, 0.2]
+    runs = results(module, arguments, (-(-150 // rows), 2), num_warps=warps, **PLAIN)
+    expected, actual = (x[3].astype(np.float32) for x in runs)
+    np.testing.assert_allclose(actual, expected, rtol=2e-3, atol=2e-3)
 
 
 def gradients() -> Module:
@@ -509,15 +499,8 @@ def test_a_fixed_b_is_stored_before_the_loop() -> None:
     assert "gpu.local_store" not in inside and names(lowered_module).count("gpu.local_store") == 1
     random = np.random.default_rng(2)
     inputs = [random.integers(-4, 5, (rows, 32)).astype(np.float16) for rows in (192, 64)]
-    runs: list[Any] = []
-    for launch, options in (
-        (tileir.interpret, {}), (SimtExecutor().launch, {"num_warps": 4, **PLAIN}),
-    ):  # fmt: skip
-        results = [np.zeros(x.shape, np.float32) for x in inputs]
-        launch(module, "gradients", 1, [*inputs, *results, 192], **options)
-        runs.append(results)
-    for one, other in zip(*runs, strict=True):
-        np.testing.assert_array_equal(other, one)
+    outputs = [np.zeros(x.shape, np.float32) for x in inputs]
+    assert_equal_results(module, [*inputs, *outputs, 192], num_warps=4, **PLAIN)
 
 
 @pytest.mark.sampled(1)
@@ -535,14 +518,9 @@ def test_pages_that_a_table_names_are_copied_ahead(rows: int, chip: str, stages:
     query = random.normal(size=(rows, 32)).astype(np.float16)
     keys, values = (random.normal(size=(20, 8, 32)).astype(np.float16) for _ in range(2))
     table = random.permutation(20)[: length // 8].astype(np.int32)
-    outputs: list[Any] = []
-    for launch, options in (
-        (tileir.interpret, {}), (SimtExecutor().launch, {**PLAIN, "target": chip, "num_warps": 4}),
-    ):  # fmt: skip
-        out = np.zeros((rows, 32), np.float32)
-        launch(module, "pages", 1, [query, keys, values, table, out, length], **options)
-        outputs.append(out)
-    np.testing.assert_allclose(outputs[1], outputs[0], rtol=2e-3, atol=2e-3)
+    arguments = [query, keys, values, table, np.zeros((rows, 32), np.float32), length]
+    expected, actual = results(module, arguments, **{**PLAIN, "target": chip, "num_warps": 4})
+    np.testing.assert_allclose(actual[4], expected[4], rtol=2e-3, atol=2e-3)
 
 
 def test_a_transposition_that_moves_nothing_is_none() -> None:
