@@ -35,6 +35,7 @@ from tileir.backend.software_pipeline.warpgroup_dots import (
     stored_place,
 )
 from tileir.backend.target import Target
+from tileir.effects import Effects
 from tileir.ir import Block, Function
 from tileir.op import Op
 from tileir.ops.dot import Dot

@@ -75,16 +75,16 @@ WEIGHTS = {
 
 
 @pytest.mark.parametrize("name", WEIGHTS)
-def test_every_stage_leaves_a_valid_module(name):
+def test_every_stage_of_roles_leaves_a_valid_module(name):
     """Those before a kernel has roles, too: ops that check the conditions of descriptors."""
     compile_kernel(WEIGHTS[name], "sm_90a", recorder=Recorder())
 
 
 @pytest.mark.slow
 def test_every_stage_leaves_a_valid_module_of_each_benchmark(benchmarks):
-    for name, make, target, _, options in benchmarks("compiled_kernels").kernels():
-        if name.startswith("benchmarks/") and target != "cpu":
-            compile_kernel(make(), target, options or None, recorder=Recorder())
+    for name, make, machine, _, options in benchmarks("compiled_kernels").kernels():
+        if name.startswith("benchmarks/") and machine != "cpu":
+            compile_kernel(make(), machine, options or None, recorder=Recorder())
 
 
 def test_a_stage_that_fails_leaves_a_reproducer(monkeypatch, tmp_path):

@@ -183,7 +183,4 @@ def test_a_fence_does_not_wait_for_what_an_iteration_stores(stored: bool, names:
         np.random.default_rng(5).integers(-1, 2, 3 * 4096).astype(np.float16),
         np.zeros(4 * 4096, np.float32), np.array([1, 0.5, -1], np.float32),
     ]  # fmt: skip
-    expected = [x.copy() for x in arrays]
-    tileir.interpret(module, "k", 1, [*expected, 3])
-    SimtExecutor().launch(module, "k", 1, [*arrays, 3], target="sm_90a", **OPTIONS)
-    np.testing.assert_array_equal(arrays[1], expected[1])
+    assert_equal_results(module, [*arrays, 3], target="sm_90a", **OPTIONS)
