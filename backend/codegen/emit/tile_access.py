@@ -1,4 +1,4 @@
-"""Tiles from and to shared memory, as wide as their layouts allow."""
+"""Loads and stores of tiles in shared memory, as wide as their layouts allow."""
 
 from __future__ import annotations
 
@@ -57,8 +57,9 @@ def store_window(
     lowering: Lowering, window: SharedTileWindow, tile: Tile, fragment: Fragment,
     registers: Mapping[int, Any] | None = None,
 ) -> None:  # fmt: skip
-    """Write `tile` without padding, or only the elements of `registers`, in the threads that they
-    map to (an i1, None for all). All owners of an element write it."""
+    """Store `tile` without its padding. With `registers`, only the registers that it names are
+    stored, in the threads where their condition is true (an i1, None for all). All owners of an
+    element store it."""
     if store_matrices(lowering, window, tile, fragment, registers):
         return
     order = neighbours_first(tile.layout, window.place.fast)
