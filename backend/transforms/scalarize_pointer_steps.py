@@ -1,4 +1,4 @@
-"""Loop-carried tiles of pointers with a uniform step, carried as one scalar pointer."""
+"""Replacement of loop-carried tiles of pointers with a uniform step by one scalar pointer."""
 
 from __future__ import annotations
 
