@@ -82,7 +82,7 @@ def _bits(kind: Any) -> int:
     return 64 if isinstance(kind, Pointer) else kind.bits
 
 
-# Python expressions ---------------------------------------------------------------------------------
+# Python expressions ------------------------------------------------------------------------------
 
 
 def _wrap(step: HostOp, text: str) -> str:

@@ -129,7 +129,7 @@ def infer_descriptors(module: Module) -> PassResult:
           descriptor_store %11, %d, %10, 0
           ret
         }
-    """
+    """  # noqa: E501
     outcomes = {
         name: infer_kernel_descriptors(f) for name, f in module.functions.items() if f.blocks
     }
