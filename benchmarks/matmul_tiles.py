@@ -3,8 +3,8 @@ model predicts for each. Needs neither a GPU nor torch.
 
     python benchmarks/matmul_tiles.py [benchmarks/results/matmul_shapes*.json]
 
-prints, for every problem of the results, the time of the tile that the model ranks first in parts
-of the best measured time.
+prints, for every problem of the results, the time of the tile that the model ranks first, relative
+to the best measured time.
 """
 
 from __future__ import annotations
@@ -39,9 +39,10 @@ TYPES = {
 
 
 class Tile(NamedTuple):
-    """Extents of a tile and options: consumer warps and pipeline stages (0: the compiler's choice),
-    persistent, ping-pong, split-K and multicast over so many blocks of a cluster (`split_k` 0: the
-    launcher's choice), and whether the grid is row-major (`flat`)."""
+    """The extents of a tile and its options: consumer warps and pipeline stages (0: the compiler's
+    choice), whether it is persistent, ping-pong, the numbers of blocks of a cluster for split-K and
+    for multicast (`split_k` 0: the launcher's choice), and whether the grid is row-major (`flat`).
+    """
 
     m: int
     n: int
@@ -64,7 +65,7 @@ class Tile(NamedTuple):
         )
 
     def grid(self, m: int, n: int) -> tuple[int, int]:
-        """Grid for a result of `m` x `n`."""
+        """The grid for a result of `m` x `n`."""
         tiles = -(-m // self.m), -(-n // self.n)
         return tiles if self.flat else (math.prod(tiles), 1)
 
@@ -133,7 +134,7 @@ GROUPS: dict[str, tuple[tuple[int, int, int], ...]] = {
 
 
 class Problem(NamedTuple):
-    """Operand type, and whether operand B is [n, k]."""
+    """The operand type, and whether operand B is [n, k]."""
 
     kind: str
     transposed: bool
@@ -162,7 +163,8 @@ def program(problem: Problem, tile: Tile) -> Any:
 
 
 def tiles_of(kind: str) -> tuple[Tile, ...]:
-    """Tiles of operands of `kind`; for those of one byte or four, K is 128 bytes of a row."""
+    """The tiles for operands of `kind`. For operands of one or four bytes, K is 128 bytes of a
+    row."""
     depth = {"f8": 128, "i8": 128, "tf32": 32}.get(kind)
     if depth is None:
         return TILES
@@ -182,7 +184,7 @@ def predicted_seconds(problem: Problem, tile: Tile, size: tuple[int, int, int]) 
 
 @cache
 def _lower(problem: Problem, tile: Tile, units: Units) -> LoweredKernel:
-    """A kernel after the pipeline."""
+    """A kernel after the pipeline, before code generation."""
     options = attrs.evolve(options_of(tile), non_tma_alignments=units)
     return run_pipeline(program(problem, tile), target_named("sm_90a"), options, None)
 
@@ -195,8 +197,8 @@ def _legalize(problem: Problem, tile: Tile) -> Any:
 
 
 class Favourite(NamedTuple):
-    """The tile that the model ranks first of those measured; `regret` is its time in parts of the
-    best time."""
+    """The tile that the model ranks first among the measured ones. `regret` is its time relative to
+    the best time."""
 
     problem: str
     size: tuple[int, int, int]
@@ -223,13 +225,13 @@ def problem_of(text: str) -> Problem:
 
 
 def favourites(paths: Iterable[Path]) -> Iterator[Favourite]:
-    """The best tiles of every row of results."""
+    """Yield the favourite of every row of results."""
     for path in paths:
         yield from (favourite(row) for row in json.loads(path.read_text())["rows"])
 
 
 def main() -> int:
-    """Print the favourites, and how good they are."""
+    """Print the favourites, and their regrets."""
     parser = argparse.ArgumentParser(description="The tiles that the model ranks first.")
     parser.add_argument("paths", nargs="*", type=Path)
     paths = parser.parse_args().paths

@@ -17,7 +17,7 @@ from tileir.values import Operand, Value, constant
 
 @attrs.frozen
 class OpenTestLoop:
-    """An open loop: `carried` are the header's parameters after the counter."""
+    """An open loop. `carried` are the parameters of the header after the counter."""
 
     number: int
     counter: Value
@@ -27,7 +27,7 @@ class OpenTestLoop:
 
 @attrs.frozen
 class Choice:
-    """An open branch whose body may replace `kept` with newer values of their types."""
+    """An open branch. Its body may replace the values `kept` by newer values of the same types."""
 
     number: int
     kept: tuple[Value, ...]
@@ -38,7 +38,7 @@ Frame: TypeAlias = OpenTestLoop | Choice
 
 
 def open_loop(writer: Writer, trips: int, width: int, back: int) -> OpenTestLoop:
-    """A loop of `trips` (0 to 4) that carries `width` live values; its body is open."""
+    """Open a loop of `trips` (0 to 4) iterations that carries `width` live values."""
     number, initial = writer.fresh(), _recent(writer, width, back)
     header, body, leave = (f"{word}{number}" for word in ("loop", "body", "done"))
     counter = Value(I32, "i")
@@ -56,7 +56,7 @@ def open_loop(writer: Writer, trips: int, width: int, back: int) -> OpenTestLoop
 
 
 def open_choice(writer: Writer, condition: int, width: int, back: int) -> Choice:
-    """A branch on a live scalar i1, whose taken side is open."""
+    """Open a branch on a live scalar i1. The side that is taken if it is true is open."""
     number, values = writer.fresh(), _recent(writer, width, back)
     flag = writer.flag(condition)
     condition_value: Operand = literal(I1, condition + 1) if flag is None else flag
@@ -69,8 +69,8 @@ def open_choice(writer: Writer, condition: int, width: int, back: int) -> Choice
 
 
 def escape(writer: Writer, frames: Sequence[Frame], condition: int, how: int) -> None:
-    """Leave the innermost loop, continue with its next iteration, or return, where a live i1
-    holds."""
+    """Leave the innermost loop, continue with its next iteration, or return, if a live i1 is
+    true."""
     flag = writer.flag(condition)
     if flag is None:
         return
@@ -89,7 +89,7 @@ def escape(writer: Writer, frames: Sequence[Frame], condition: int, how: int) ->
 
 
 def close(writer: Writer, frame: Frame) -> None:
-    """End the open body; what it defined goes out of scope."""
+    """End the open body. The values that it defined go out of scope."""
     if isinstance(frame, OpenTestLoop):
         _close_loop(writer, frame)
     else:
@@ -120,13 +120,13 @@ def _close_choice(writer: Writer, choice: Choice) -> None:
 
 
 def _recent(writer: Writer, width: int, back: int) -> tuple[Value, ...]:
-    """`width` (1 to 3) different live values."""
+    """`width` (1 to 3) distinct live values."""
     result = list(reversed(writer.live))
     return tuple(result[(back + n) % len(result)] for n in range(min(1 + width % 3, len(result))))
 
 
 def _latest(writer: Writer, value: Value, outer: int) -> Value:
-    """The newest value of the body with `value`'s type; else `value`."""
+    """The newest value of the body that has the type of `value`, or else `value`."""
     result = [v for v in writer.live[outer:] if v.type is value.type]
     if value not in writer.tainted:
         result = [v for v in result if v not in writer.tainted]

@@ -1,4 +1,5 @@
-"""`tileir tune FILE`: finds the fastest tile shape, number of warps and stages of a kernel."""
+"""`tileir tune FILE`: find the fastest tile shape, number of warps and number of stages of a
+kernel."""
 
 from __future__ import annotations
 
@@ -196,7 +197,8 @@ def _compiler_options(options: argparse.Namespace, meter: Meter) -> dict[str, An
 
 
 def _meter(options: argparse.Namespace) -> Meter:
-    """The device to measure on: the GPU, or the CPU if there is no GPU and none is requested."""
+    """The meter of the device to measure on: the GPU, or the CPU if there is no GPU and none is
+    requested."""
     if options.on == "cpu":
         return CpuMeter()
     missing = no_gpu()

@@ -36,7 +36,7 @@ alignment in bytes of the rows, which threads then access."""
 
 @attrs.frozen
 class MapRecipe:
-    """How to compute a tensor map: the name of the element type, the block that is copied, the
+    """The recipe of a tensor map: the name of the element type, the block that is copied, the
     swizzle of its rows, the value of elements out of bounds (`zero`, `nan`), and the base, extents
     and strides (in elements), outermost dimension first. `parameter` is the index of the pointer
     from which the base is computed, -1 if it is not computed from a single one."""

@@ -44,9 +44,9 @@ SPACES = ("factory", "compiler", "mapl19")
 class Wish:
     """The settings of the command line.
 
-    `arguments` are arguments and the grid, `spaces` names of spaces, `tried` choices by parameter.
-    The other fields are the target, the seed of the arguments, and the reference for results:
-    `auto`, `interpreter` or `first`.
+    `arguments` are the arguments and the grid, `spaces` the names of spaces, `tried` the choices by
+    parameter. The other fields are the target, the seed of the arguments, and the reference for
+    results: `auto`, `interpreter` or `first`.
     """
 
     arguments: Sequence[str] = ()
@@ -89,7 +89,7 @@ def _problem(source: TunableSource, kernel: str | None, wish: Wish) -> Problem:
 
 @attrs.frozen
 class Grid:
-    """A grid by an expression of arguments and choices."""
+    """A grid that is an expression of arguments and choices."""
 
     text: str
     numbers: tuple[tuple[str, int], ...]
@@ -102,7 +102,7 @@ class Grid:
 
 
 def _factory_space(source: TunableSource, wish: Wish) -> Space:
-    """The space that the file declares, or the choices of the paper for it."""
+    """The space that the file declares, or that of the MAPL paper for its parameters."""
     if source.listed:
         options = {"num_warps", "num_stages", "max_registers"}
         parameters = tuple(
@@ -122,7 +122,7 @@ def _factory_space(source: TunableSource, wish: Wish) -> Space:
 
 
 def _stated_choices(source: TunableSource) -> dict[str, tuple[Any, ...]]:
-    """Choices by directives `tune.NAME`."""
+    """The choices that directives `tune.NAME` state."""
     words = {k.removeprefix("tune."): v for k, v in source.words.items() if k.startswith("tune.")}
     return {k: choices_in(v) for k, v in words.items() if not _is_option(k)}
 
@@ -134,8 +134,7 @@ def _is_option(name: str) -> bool:
 
 
 def _compiler(source: TunableSource, factory: Space, kernel: str, wish: Wish) -> Space:
-    """The compiler's parameters that change the code of the first or the last choice of the
-    file."""
+    """The parameters of the compiler that change the code of the file's first or last choice."""
     ends = [{p.name: p.choices[at] for p in factory.parameters if p.role is ParameterRole.MAKE}
             for at in (0, -1)]  # fmt: skip
     modules = [source.make(**end) for end in (ends if ends[0] != ends[1] else ends[:1])]
@@ -155,7 +154,7 @@ def _narrow(space: Space, tried: Mapping[str, tuple[Any, ...]]) -> Space:
 
 def _tile_parameters(source: TunableSource, tunables: Mapping[str, tuple[Any, ...]]) -> list[str]:
     """The parameters that are extents of the largest stored tile, slowest dimension first. They are
-    recognised by giving each parameter a different value."""
+    identified by assigning a different value to each parameter."""
     values = {name: 32 << i for i, name in enumerate(tunables)}
     module = source.make(**values)
     stored = [
@@ -174,7 +173,7 @@ def _tile_parameters(source: TunableSource, tunables: Mapping[str, tuple[Any, ..
 
 
 def choices_in(text: str) -> tuple[Any, ...]:
-    """`32, 64` or `true,false,none` as choices."""
+    """The choices in a text such as `32, 64` or `true,false,none`."""
     return tuple(_choice(word.strip()) for word in text.split(",") if word.strip())
 
 
@@ -212,7 +211,7 @@ def _is_small(module: Module, plan: Recipe, grid: tuple[int, ...], wish: Wish) -
 
 
 def reference_outputs(plan: Recipe, inputs: Mapping[str, Any]) -> dict[str, Any]:
-    """The results of the recipe's references, in the types of the arrays."""
+    """The results of the recipe's references, in the element types of the arrays."""
     result: dict[str, Any] = {}
     for name, expectation in plan.expected.items():
         reference = REFERENCES.get(expectation.reference)
@@ -242,7 +241,7 @@ def interpreted_outputs(
 
 
 def _within(plan: Recipe) -> dict[str, float]:
-    """The largest error of each array."""
+    """The allowed error of each array."""
     result: dict[str, float] = {}
     for parameter in plan.kernel.parameters:
         element: Any = element_of(parameter.type)

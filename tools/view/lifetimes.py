@@ -16,8 +16,9 @@ from tileir.op import Op
 
 @attrs.frozen(eq=False)
 class LiveAllocation:
-    """Bytes `offset` to `offset + size`, which `op` has at the ops of `spans`, first and last,
-    counted from the kernel's beginning; `touched` are the ops that access them."""
+    """Bytes `offset` to `offset + size`, which `op` occupies at the ops of `spans`. A span is a
+    first and a last op, numbered from the start of the kernel. `touched` are the ops that access
+    the bytes."""
 
     op: Op
     offset: int
@@ -27,18 +28,18 @@ class LiveAllocation:
 
     @property
     def first(self) -> int:
-        """The first op at which it is needed."""
+        """The first op at which the allocation is live."""
         return self.spans[0][0]
 
     def at(self, op: int) -> bool:
-        """Whether it is needed at op number `op`."""
+        """Whether the allocation is live at op number `op`."""
         return any(first <= op <= last for first, last in self.spans)
 
 
 @attrs.frozen
 class Stretch:
-    """A block: its label, its first op and the one after its last, and how many loops are around
-    it."""
+    """A block in program order: its label, the numbers of its first op and of the op after its last
+    one, and the number of loops around it."""
 
     label: str
     start: int
@@ -47,7 +48,7 @@ class Stretch:
 
 
 def stretches(function: Function) -> list[Stretch]:
-    """The blocks of `function` one after the other, in reverse post-order."""
+    """The blocks of `function` in reverse post-order."""
     result: list[Stretch] = []
     at, nest = 0, loops(function)
     for label in cfg(function).order:
@@ -58,7 +59,7 @@ def stretches(function: Function) -> list[Stretch]:
 
 
 def in_order(function: Function) -> list[Op]:
-    """The ops of `function`, block by block as `stretches` has them."""
+    """The ops of `function` in the order of `stretches`."""
     return [op for label in cfg(function).order for op in function.blocks[label].ops]
 
 
@@ -81,7 +82,7 @@ def allocations(function: Function, plan: SharedMemoryPlan) -> list[LiveAllocati
 
 
 def _spans(numbers: Iterable[int]) -> tuple[tuple[int, int], ...]:
-    """Stretches of numbers that follow one another: first and last of each."""
+    """Runs of consecutive numbers: the first and the last one of each."""
     spans: list[tuple[int, int]] = []
     for number in sorted(numbers):
         if spans and spans[-1][1] == number - 1:
