@@ -193,7 +193,7 @@ def row(
         if (why := wrong(problem, call, data, expected)) is not None
     }
     del expected
-    # cuBLAS is timed even if its 16-bit partial results exceed the bound; the table shows the error.
+    # cuBLAS is timed even if its 16-bit partial results exceed the bound; the table shows it.
     times = timing.measure(
         {n: c for n, c in calls.items() if n not in failed or n == "cublas"}, data
     )
