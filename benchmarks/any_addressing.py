@@ -385,7 +385,7 @@ def measure_case(case: Case) -> dict[str, Any]:
             for (way, x), kernel in built.items() if x == config
         }  # fmt: skip
         if triton:
-            variants[f"triton {config}"] = partial(_stock, launch, data, config)
+            variants[f"triton {config}"] = partial(_triton, launch, data, config)
         for name, variant in variants.items():
             entry = row["variants"][name] = {}
             call = _checked_call(variant, data, entry)
@@ -446,7 +446,7 @@ def _argument_values(launch: Launch, data: Data) -> Iterator[Any]:
     return (data.arguments[p.arg] for p in source.parameters if p.arg not in launch.constants)
 
 
-def _stock(launch: Launch, data: Data, config: Config) -> Any:
+def _triton(launch: Launch, data: Data, config: Config) -> Any:
     """The launch of Triton's kernel (a `Variant`)."""
     import triton
     import triton.language

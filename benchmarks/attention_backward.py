@@ -289,7 +289,9 @@ def statistics(x: Data, causal: bool) -> tuple[torch.Tensor, torch.Tensor, torch
     return torch.cat(logarithms, 2), torch.cat(deltas, 2), torch.cat(roundings, 2)
 
 
-def far(x: Data, expected: dict[str, tuple[Any, Any]], names: tuple[str, ...]) -> str | None:
+def output_error(
+    x: Data, expected: dict[str, tuple[Any, Any]], names: tuple[str, ...]
+) -> str | None:
     """The error in outputs, or None. Poisons the outputs for the next check."""
     why: str | None = None
     for name in names:
@@ -311,14 +313,16 @@ def candidates(compiled: Kernels, x: Data) -> dict[str, tuple[Call, tuple[str, .
     }
 
 
-def right(compiled: Kernels, x: Data, causal: bool, unit: float) -> tuple[dict[str, Call], Any]:
+def correct_candidates(
+    compiled: Kernels, x: Data, causal: bool, unit: float
+) -> tuple[dict[str, Call], Any]:
     """The candidates with correct results, and the errors of the others."""
     forward(compiled, x)
     delta(compiled, x)()
     expected, calls, failed = exact(x, causal, unit), {}, {}
     for name, (call, outputs) in candidates(compiled, x).items():
         call()
-        why = far(x, expected, outputs)
+        why = output_error(x, expected, outputs)
         if why is None:
             calls[name] = call
         else:
@@ -329,7 +333,7 @@ def right(compiled: Kernels, x: Data, causal: bool, unit: float) -> tuple[dict[s
 def row(kind: str, d: int, causal: bool, t: int, group: int, compiled: Kernels) -> Any:
     """One row of the table."""
     x = inputs(kind, d, t, group)
-    calls, failed = right(compiled, x, causal, matmul_shapes.TYPES_16_BITS[kind][2])
+    calls, failed = correct_candidates(compiled, x, causal, matmul_shapes.TYPES_16_BITS[kind][2])
     single = timing.measure(calls, ())
     best = {
         part: min((n for n in single if n.startswith(part)), key=single.__getitem__, default=None)

@@ -111,7 +111,7 @@ def machine_code(address: int) -> tuple[Callable[..., Any], int, Any]:
     return run, nothing, engine
 
 
-class Nowhere:
+class NullDevice:
     """A device whose launches do nothing."""
 
     devices, encode_address = 1, 0
@@ -156,7 +156,7 @@ class FakeKernel:
 def here(repeats: int) -> dict[str, Any]:
     """Measure the part in Python, with launches that do nothing."""
     _, nothing, engine = machine_code(0)
-    machine, results = Nowhere(nothing), {}
+    machine, results = NullDevice(nothing), {}
     calls = FrontendKernels(machine, "sm_90a", FakeKernel, Cache(None))
     floor = ctypes.CFUNCTYPE(
         ctypes.c_int, ctypes.c_void_p, *[ctypes.c_uint] * 7, *[ctypes.c_void_p] * 3

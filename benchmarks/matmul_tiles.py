@@ -196,7 +196,7 @@ def _legalize(problem: Problem, tile: Tile) -> Any:
     return legalize(done.stages["input"], done.kernel).functions[done.kernel]
 
 
-class Favourite(NamedTuple):
+class PredictedBest(NamedTuple):
     """The tile that the model ranks first among the measured ones. `regret` is its time relative to
     the best time."""
 
@@ -207,15 +207,15 @@ class Favourite(NamedTuple):
     best: str
 
 
-def favourite(row: Mapping[str, Any]) -> Favourite:
-    """The favourite of a row of results."""
+def predicted_best(row: Mapping[str, Any]) -> PredictedBest:
+    """The predicted best tile of a row of results."""
     problem = problem_of(row["problem"])
     tile_of = {str(t): t for t in (*tiles_of(problem.kind), *ODD)}
     times = {name: us for name, us in row["us"].items() if name in tile_of}
     m, n, k = row["size"]
     chosen = min(times, key=lambda name: predicted_seconds(problem, tile_of[name], (m, n, k)))
     best = min(times, key=lambda name: times[name])
-    return Favourite(str(problem), (m, n, k), chosen, times[chosen] / times[best], best)
+    return PredictedBest(str(problem), (m, n, k), chosen, times[chosen] / times[best], best)
 
 
 def problem_of(text: str) -> Problem:
@@ -224,20 +224,20 @@ def problem_of(text: str) -> Problem:
     return Problem(kind, way == "NT")
 
 
-def favourites(paths: Iterable[Path]) -> Iterator[Favourite]:
-    """Yield the favourite of every row of results."""
+def predicted_bests(paths: Iterable[Path]) -> Iterator[PredictedBest]:
+    """Yield the predicted best tile of every row of results."""
     for path in paths:
-        yield from (favourite(row) for row in json.loads(path.read_text())["rows"])
+        yield from (predicted_best(row) for row in json.loads(path.read_text())["rows"])
 
 
 def main() -> int:
-    """Print the favourites, and their regrets."""
+    """Print the predicted best tiles, and their regrets."""
     parser = argparse.ArgumentParser(description="The tiles that the model ranks first.")
     parser.add_argument("paths", nargs="*", type=Path)
     paths = parser.parse_args().paths
     usual = sorted((Path(__file__).parent / "results").glob("matmul_shapes*.json"))
-    printed: list[Favourite] = []
-    for each in favourites(paths or usual):
+    printed: list[PredictedBest] = []
+    for each in predicted_bests(paths or usual):
         size = "x".join(map(str, each.size))
         print(
             f"{each.problem:8}{size:18}{each.regret:.3f}  {each.tile}  (best {each.best})",

@@ -55,7 +55,7 @@ def rows(file: str) -> list[dict[str, Any]]:
 def matmul_shapes() -> Iterator[tuple[str, ...]]:
     """A row for each size: the time of cuBLAS, the ratio, the best tile, and the ratio of the tile
     that the cost model ranks first, for both layouts of B."""
-    from matmul_tiles import favourite
+    from matmul_tiles import predicted_best
 
     ways = ("f16 NN", "f16 NT")
     headings = ("ratio", "tile", "chosen")
@@ -65,7 +65,7 @@ def matmul_shapes() -> Iterator[tuple[str, ...]]:
         cells: list[str] = []
         for way in ways:
             if row := by_size.get((way, size)):
-                chosen = row["ratio"] / favourite(row).regret
+                chosen = row["ratio"] / predicted_best(row).regret
                 cells += [f"{row['us']['cublas']:.1f}", f"{row['ratio']:.3f}"]
                 cells += [short(row["best"]), f"{chosen:.3f}"]
             else:

@@ -26,7 +26,7 @@ class OpenTestLoop:
 
 
 @attrs.frozen
-class Choice:
+class OpenTestBranch:
     """An open branch. Its body may replace the values `kept` by newer values of the same types."""
 
     number: int
@@ -34,7 +34,7 @@ class Choice:
     outer: int
 
 
-Frame: TypeAlias = OpenTestLoop | Choice
+Frame: TypeAlias = OpenTestLoop | OpenTestBranch
 
 
 def open_loop(writer: Writer, trips: int, width: int, back: int) -> OpenTestLoop:
@@ -55,7 +55,7 @@ def open_loop(writer: Writer, trips: int, width: int, back: int) -> OpenTestLoop
     return OpenTestLoop(number, counter, carried, outer)
 
 
-def open_choice(writer: Writer, condition: int, width: int, back: int) -> Choice:
+def open_branch(writer: Writer, condition: int, width: int, back: int) -> OpenTestBranch:
     """Open a branch on a live scalar i1. The side that is taken if it is true is open."""
     number, values = writer.fresh(), _recent(writer, width, back)
     flag = writer.flag(condition)
@@ -65,7 +65,7 @@ def open_choice(writer: Writer, condition: int, width: int, back: int) -> Choice
         CondBranch(condition_value, Successor(f"then{number}"), Successor(f"else{number}"))
     )
     writer.begin(f"then{number}")
-    return Choice(number, values, outer)
+    return OpenTestBranch(number, values, outer)
 
 
 def escape(writer: Writer, frames: Sequence[Frame], condition: int, how: int) -> None:
@@ -93,7 +93,7 @@ def close(writer: Writer, frame: Frame) -> None:
     if isinstance(frame, OpenTestLoop):
         _close_loop(writer, frame)
     else:
-        _close_choice(writer, frame)
+        _close_branch(writer, frame)
 
 
 def _close_loop(writer: Writer, loop: OpenTestLoop) -> None:
@@ -105,15 +105,15 @@ def _close_loop(writer: Writer, loop: OpenTestLoop) -> None:
     writer.begin(f"done{loop.number}")
 
 
-def _close_choice(writer: Writer, choice: Choice) -> None:
-    number = choice.number
-    latest = tuple(_latest(writer, value, choice.outer) for value in choice.kept)
+def _close_branch(writer: Writer, branch: OpenTestBranch) -> None:
+    number = branch.number
+    latest = tuple(_latest(writer, value, branch.outer) for value in branch.kept)
     writer.finish(Branch(Successor(f"join{number}", latest)))
     writer.begin(f"else{number}")
-    writer.finish(Branch(Successor(f"join{number}", choice.kept)))
-    del writer.live[choice.outer :]
-    joined = tuple(Value(value.type, "j") for value in choice.kept)
-    sides = zip(joined, latest, choice.kept, strict=True)
+    writer.finish(Branch(Successor(f"join{number}", branch.kept)))
+    del writer.live[branch.outer :]
+    joined = tuple(Value(value.type, "j") for value in branch.kept)
+    sides = zip(joined, latest, branch.kept, strict=True)
     writer.tainted.update(j for j, *both in sides if not writer.tainted.isdisjoint(both))
     writer.begin(f"join{number}", joined)
     writer.live.extend(joined)

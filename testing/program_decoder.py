@@ -33,7 +33,7 @@ from tileir.testing.access import (
     store_output,
     store_scratch,
 )
-from tileir.testing.control import Frame, close, escape, open_choice, open_loop
+from tileir.testing.control import Frame, close, escape, open_branch, open_loop
 from tileir.testing.elementwise import elementwise, elementwise_ops
 from tileir.testing.guarded import PredicateForm
 from tileir.testing.helpers import call, combine, helper
@@ -113,7 +113,7 @@ _OTHERS: dict[str, _Write] = {
     ),
     "close": lambda p, *_: close(p.writer, p.frames.pop()) if p.frames else None,
     "loop": lambda p, a, b, c: p.open(open_loop, a, b, c),
-    "choice": lambda p, a, b, c: p.open(open_choice, a, b, c),
+    "choice": lambda p, a, b, c: p.open(open_branch, a, b, c),
     "escape": lambda p, a, b, _: escape(p.writer, p.frames, a, b),
     "reduce-under": _plain(under.reduce_under),
     "scan-under": _plain(under.scan_under),

@@ -34,7 +34,7 @@ PROPERTIES = types.SimpleNamespace(
 )  # fmt: skip
 
 
-class _Elsewhere(TorchFunctionMode):
+class _CpuFallback(TorchFunctionMode):
     """A mode that runs calls of `cuda` on the CPU, if there is no GPU."""
 
     def __torch_function__(self, function, types, args=(), kwargs=None):
@@ -72,7 +72,7 @@ def _on_cpu(value):
     return value
 
 
-def _seen_from_outside(inside, outside):
+def _property_by_caller(inside, outside):
     """A property with the value `inside` for modules of torch and tileir, and `outside` for all
     others."""
 
@@ -234,9 +234,9 @@ def fake_gpu() -> Iterator[FakeTensorMode]:
         fake = FakeTensorMode(allow_non_fake_inputs=True)
         real = FakeTensor.device
         properties = {
-            "device": _seen_from_outside(real.fget, CUDA),
-            "is_cuda": _seen_from_outside(lambda _: False, True),
-            "is_cpu": _seen_from_outside(lambda _: True, False),
+            "device": _property_by_caller(real.fget, CUDA),
+            "is_cuda": _property_by_caller(lambda _: False, True),
+            "is_cpu": _property_by_caller(lambda _: True, False),
             "data_ptr": _address,
             "tolist": lambda self: _ones(self.shape),
             "get_device": lambda _: 0,
@@ -250,7 +250,7 @@ def fake_gpu() -> Iterator[FakeTensorMode]:
         driver.set_active(_driver())
         _operators(stack)
         enter(fake)
-        enter(_Elsewhere())
+        enter(_CpuFallback())
         yield fake
 
 
@@ -284,9 +284,9 @@ def cpu_as_gpu() -> Iterator[None]:
         enter(mock.patch.object(torch, "Generator", _CpuGenerator))
         real = torch.Tensor.device
         properties = {
-            "device": _seen_from_outside(real.__get__, CUDA),
-            "is_cuda": _seen_from_outside(lambda _: False, True),
-            "is_cpu": _seen_from_outside(lambda _: True, False),
+            "device": _property_by_caller(real.__get__, CUDA),
+            "is_cuda": _property_by_caller(lambda _: False, True),
+            "is_cpu": _property_by_caller(lambda _: True, False),
             "get_device": lambda _: 0,
         }
         for name, value in properties.items():
@@ -296,7 +296,7 @@ def cpu_as_gpu() -> Iterator[None]:
         enter(mock.patch.object(torch.Tensor, "backward", _backward))
         driver.set_active(Driver())
         _operators(stack)
-        enter(_Elsewhere())
+        enter(_CpuFallback())
         yield
 
 

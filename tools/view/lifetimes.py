@@ -37,7 +37,7 @@ class LiveAllocation:
 
 
 @attrs.frozen
-class Stretch:
+class BlockSpan:
     """A block in program order: its label, the numbers of its first op and of the op after its last
     one, and the number of loops around it."""
 
@@ -47,19 +47,19 @@ class Stretch:
     depth: int
 
 
-def stretches(function: Function) -> list[Stretch]:
+def block_spans(function: Function) -> list[BlockSpan]:
     """The blocks of `function` in reverse post-order."""
-    result: list[Stretch] = []
+    result: list[BlockSpan] = []
     at, nest = 0, loops(function)
     for label in cfg(function).order:
         count = len(function.blocks[label].ops)
-        result.append(Stretch(label, at, at + count, nest.depth(label)))
+        result.append(BlockSpan(label, at, at + count, nest.depth(label)))
         at += count
     return result
 
 
 def in_order(function: Function) -> list[Op]:
-    """The ops of `function` in the order of `stretches`."""
+    """The ops of `function` in the order of `block_spans`."""
     return [op for label in cfg(function).order for op in function.blocks[label].ops]
 
 

@@ -9,12 +9,12 @@ import attrs
 
 from tileir.tools.view.input import Subject
 from tileir.tools.view.lifetimes import (
+    BlockSpan,
     LiveAllocation,
-    Stretch,
     allocations,
+    block_spans,
     in_order,
     most_at_once,
-    stretches,
 )
 from tileir.tools.view.naming import ValueNames, place
 from tileir.tools.view.svg import (
@@ -55,7 +55,7 @@ def picture(subject: Subject) -> str:
         return sheet.done()
     least = most_at_once(result)
     sheet.words(f"{plan.size} bytes; {least} is the most needed at once")
-    time = _Time(stretches(function), len(in_order(function)))
+    time = _Time(block_spans(function), len(in_order(function)))
     names = ValueNames(function)
     waits = [i for i, op in enumerate(in_order(function)) if op.mnemonic == "gpu.barrier"]
     sheet.put(2 * LINE, time.heads())
@@ -74,7 +74,7 @@ def picture(subject: Subject) -> str:
 class _Time:
     """The horizontal axis: `count` ops, block by block."""
 
-    blocks: Sequence[Stretch]
+    blocks: Sequence[BlockSpan]
     count: int
 
     def x(self, op: int) -> float:
