@@ -393,6 +393,14 @@ class AnchorLayouts:
         shape, order, width = _wide(op.inputs[0].type)
         return self._layout(shape, order, width)
 
+    def stores_rows(self, op: Op) -> bool:
+        """Whether `op` stores a matrix to shared memory where its rows are contiguous, as those of
+        buffers are that a role gets as parameters."""
+        if op.mnemonic != _STORED or len(shape_of(op.inputs[0].type)) != 2:
+            return False
+        buffer = definitions(self.function).get(cast(Value, op.inputs[1]))
+        return getattr(buffer, "fast", 1) == 1
+
     def _is_in_rows(self, value: Operand) -> bool:
         """Whether `value` is computed, element by element, of what is read from shared memory where
         its rows are contiguous."""
