@@ -93,12 +93,14 @@ def _scale(mine: Array, exact: Array) -> float:
 
 def _scale_error(exact: Array, bound: Array) -> float:
     """The error bound of the scale. Errors of elements are independent, except that a quarter of
-    the roundings relative to an element may be common to all elements."""
+    the roundings relative to an element may be common to all elements. The errors of few elements
+    do not cancel."""
     norm = float((exact * exact).sum())
     if not norm:
         return 0.0
     independent = float(np.sqrt((bound * bound * exact * exact).sum())) / norm
-    common = float(np.median(bound[exact != 0] / np.abs(exact[exact != 0]))) / 4
+    relative = bound[exact != 0] / np.abs(exact[exact != 0])
+    common = float(np.median(relative)) * (0.25 + 0.5 / len(relative) ** 0.5)
     return max(min(independent, common), independent / SPREAD)
 
 

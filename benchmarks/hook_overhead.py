@@ -1,8 +1,8 @@
 """The overhead of tileir in Triton: host time of a launch, and of `import triton`.
 
 The cores of a machine differ by tens of percent in such times. So each repeat takes one core, on
-which the processes of all settings launch, one after another, in an order that rotates; a ratio is
-the median of the ratios of the repeats.
+which the processes of all settings launch, one after another, in an order that rotates. What else
+runs on the machine only adds time: a ratio is that of the least times.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def main() -> int:
     for kind, row in results.get("launches", {}).items():
         print(
             f"{kind:28}",
-            *(f"{name} {cell['us']:.2f} us ({cell['ratio']:.2f})" for name, cell in row.items()),
+            *(f"{name} {cell['us']:.2f} {cell['least']:.2f} us" for name, cell in row.items()),
         )
     return 0
 
@@ -109,18 +109,17 @@ def child(work: Path, name: str, core: int) -> dict[str, Any]:
 
 
 def table(measured: dict[str, list[dict[str, Any]]]) -> dict[str, Any]:
-    """Rows by kind and setting: the median of the processes' medians, the median ratio of Triton's
-    time on the same core to theirs, and the medians of all processes, one for each core."""
+    """Rows by kind and setting: the median and the least of the processes' medians, the ratio of
+    Triton's least time to the least, and the medians of all processes, one for each core."""
     rows: dict[str, Any] = {}
     for name, runs in measured.items():
         for kind in dict.fromkeys(k for run in runs for k in run):
             cells = [run.get(kind, {}) for run in runs]
             times = [cell.get("us", float("nan")) for cell in cells]
-            of_triton = [run.get(kind, {}).get("us", float("nan")) for run in measured["triton"]]
-            ratios = [t / us for t, us in zip(of_triton, times, strict=True)]
-            rows.setdefault(kind, {})[name] = {
-                **cells[-1], "us": median(times), "ratio": median(ratios), "all": times,
-            }  # fmt: skip
+            least = min(times, default=float("nan"))
+            row = {**cells[-1], "us": median(times), "least": least, "all": times}
+            of_triton = rows.get(kind, {}).get("triton", row)["least"]
+            rows.setdefault(kind, {})[name] = {**row, "ratio": round(of_triton / least, 3)}
     return rows
 
 

@@ -94,6 +94,7 @@ class Arg:
     - `object`: the constant, or the function that returns a tensor's address.
     - `reader`: the function of `READ`; for a tensor the one that returns its device, if there are
       several.
+    - `dtype`: the element type of a tensor, if it matters.
     - `name`: the name of the parameter, for grids that are functions.
     """
 
@@ -218,7 +219,7 @@ def _arg(arg: Arg, references: list[Any]) -> structures.ArgStruct:
     return structures.ArgStruct(
         arg.kind, arg.divisor, arg.flags, arg.offset, arg.low, arg.high, of(arg.type),
         id(arg.object) if constant else of(arg.object), of(arg.reader), of(arg.name),
-        id(arg.dtype), arg.device, ctypes.addressof(parts), len(arg.parts),
+        of(arg.dtype), arg.device, ctypes.addressof(parts), len(arg.parts),
     )  # fmt: skip
 
 
