@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from tileir.process import collector_paused
 
-with collector_paused():  # what is imported stays
+with collector_paused():  # objects of an import stay alive
     from tileir.backend.compile import CompiledKernel, Metadata, Options, compile  # noqa: A004
     from tileir.backend.metadata import HostStep, KernelParameter
     from tileir.backend.target import TARGETS, Target, target
@@ -54,7 +54,7 @@ _MODULES = {
 
 
 def __getattr__(name: str) -> Any:
-    """Import what compilation does not need on first use."""
+    """Import, on first use, what compilation does not need."""
     if name not in _MODULES:
         raise AttributeError(f"module 'tileir.backend' has no attribute {name!r}")
     from importlib import import_module

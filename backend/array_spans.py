@@ -26,7 +26,7 @@ class ArraySpan:
 
     @staticmethod
     def of(array: np.ndarray[Any, Any]) -> ArraySpan:
-        """The memory of `array` as it is now."""
+        """The memory of `array`, copied now."""
         reach = [(n - 1) * step for n, step in zip(array.shape, array.strides, strict=True)]
         if array.size == 0:
             return ArraySpan(array, np.zeros(0, np.uint8), 0, np.zeros(0, np.uint8))
@@ -39,7 +39,7 @@ class ArraySpan:
     @staticmethod
     def each(arrays: Iterable[Any]) -> dict[int, ArraySpan]:
         """The memory of every array among `arrays`, by `id`. Arrays that share memory get one
-        common copy at the same distances, so that a write to one is visible in the others."""
+        common copy with the same distances, so that a write to one is visible in the others."""
         spans: dict[int, ArraySpan] = {}
         unique = list({id(a): a for a in arrays if isinstance(a, np.ndarray)}.values())
         for group in _sharing(unique):
@@ -86,7 +86,7 @@ def _elements(array: Any, data: np.ndarray[Any, Any], offset: int) -> np.ndarray
 
 
 def _bytes(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """The bytes of every element, in a last dimension of their own: a view."""
+    """A view with the bytes of every element in an additional last dimension."""
     elements = array.view(np.ndarray)[..., np.newaxis]
     if array.itemsize == 1:
         return elements.view(np.uint8)

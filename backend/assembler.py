@@ -37,8 +37,8 @@ _OLD = "nvJitLink 12.5 or newer is needed"
 
 @attrs.frozen
 class Assembled:
-    """Machine code, and what it needs per thread (`registers`, spilled bytes) and per block
-    (`shared` bytes, static)."""
+    """Machine code and its resources: per thread `registers` and spilled bytes, per block `shared`
+    bytes of static shared memory."""
 
     cubin: bytes = attrs.field(repr=False)
     registers: int
@@ -50,11 +50,14 @@ class Assembled:
 
 
 def assemble(ptx: str, kernel: str, target: Target, libraries: Sequence[str] = ()) -> Assembled:
-    """The cubin of `ptx` and of the PTX in `libraries`. `ptxas` assembles a whole program, if there
-    is one that supports the target. Otherwise nvJitLink links the libraries; it uses more registers
-    for the same code, so fewer warps are resident.
+    """Assemble `ptx`, and link the PTX in `libraries`.
 
-    Raises `CompileError` (TIR0705) with the assembler's log."""
+    `ptxas` assembles whole programs; it is used if there are no libraries and an installed version
+    supports the target. Otherwise nvJitLink links the libraries. It uses more registers for the
+    same code, so fewer warps are resident.
+
+    Raises `CompileError` (TIR0705) with the assembler's log.
+    """
     tool = None if libraries else ptxas()
     if tool is None:
         return _link(ptx, kernel, target, libraries)
@@ -68,7 +71,7 @@ def assemble(ptx: str, kernel: str, target: Target, libraries: Sequence[str] = (
 
 
 def _link(ptx: str, kernel: str, target: Target, libraries: Sequence[str]) -> Assembled:
-    """The same by nvJitLink."""
+    """Assemble and link by nvJitLink."""
     library = _library()
     options = [f"-arch={target.name}".encode(), b"-verbose", b"-O3", _ANEW]
     options += [b"-Xptxas=-O1"] if len(ptx) > _LARGE else []
@@ -137,7 +140,7 @@ def _library() -> Any:
     loaded = ctypes.CDLL(str(_find()))
 
     class Library:
-        """nvJitLink's C functions under their plain names, whatever version they carry."""
+        """nvJitLink's C functions under their names without versions."""
 
     for name in _ENTRY_POINTS:
         setattr(Library, f"nvJitLink{name}", staticmethod(_function(loaded, f"nvJitLink{name}")))

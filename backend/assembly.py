@@ -1,5 +1,5 @@
-"""Checks of foreign code before LLVM reads it: constraints and text of inline assembly, names of
-external functions. LLVM ends the process for code that it parses but NVPTX does not support.
+"""Checks of foreign code before LLVM reads it: constraints and text of inline assembly, and names
+of external functions. For code that LLVM parses but NVPTX does not support, LLVM ends the process.
 
 LLVM Language Reference Manual, "Inline Assembler Expressions"; NVPTX's registers by constraint are
 those of `NVPTXTargetLowering::getRegForInlineAsmConstraint`.
@@ -34,8 +34,8 @@ _RESERVED = re.compile(r"llvm\..*|__nvvm_.*|[gk]x?\d*\$.*|WARP_SZ|shared|vprintf
 
 
 def check_outside(ops: Iterable[Op], kernels: Iterable[str] = ()) -> None:
-    """Raises `CompileError` (TIR0719) at the first of `ops` with foreign code that LLVM does not
-    accept, in a module with `kernels`."""
+    """Raise `CompileError` (TIR0719) at the first of `ops` whose foreign code LLVM does not accept,
+    in a module with `kernels`."""
     declared: dict[str, tuple[Any, ...]] = {kernel_name(name): () for name in kernels}
     for op in ops:
         if op.mnemonic == "inline_asm":
@@ -85,7 +85,7 @@ def _faults(op: Any) -> Iterator[str]:
 
 
 class _Word:
-    """One register of an operand: its bits, and whether it is a float."""
+    """One register of an operand: its number of bits, and whether it contains a float."""
 
     def __init__(self, bits: int, is_float: bool) -> None:
         self.bits, self.is_float = bits, is_float
@@ -150,7 +150,7 @@ def _text_faults(text: str, count: int) -> Iterator[str]:
 
 def _symbol_fault(op: Any, declared: dict[str, tuple[Any, ...]]) -> str | None:
     from tileir.backend.codegen.rules.math import (
-        libdevice,  # all functions, needed for this op alone
+        libdevice,  # a slow import, needed only for this op
     )
 
     if libdevice(op) is not None:

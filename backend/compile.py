@@ -56,9 +56,10 @@ def compile(
 ) -> CompiledKernel:
     """Compile `kernel`, or the only kernel of `module`, for `target`.
 
-    Needs no GPU. Without `idle_warps`, a block has no warps that only duplicate elements of others:
-    more blocks are resident, and the launcher reads `plan.num_warps`. With `isolate`, code is
-    generated and assembled in a separate process (`tileir.backend.isolation`). `recorder`, a
+    Needs no GPU. With `idle_warps`, a block has as many warps as requested, even if some of them
+    only duplicate elements of others. Without it such warps are left out: more blocks are resident,
+    and the launcher reads the number from `plan.num_warps`. With `isolate`, code is generated and
+    assembled in a separate process (`tileir.backend.isolation`). `recorder`, a
     `tileir.passmanager.Recorder`, verifies and times every pass and calls its observers.
 
     Raises `CompileError`:
@@ -98,7 +99,7 @@ def _generate_code(
     plan = metadata_of_lowered(lowered, machine)
     level, notes = level_of(text, options.opt_level), lowered.notes
     if level < options.opt_level:
-        from tileir.backend.requests import lowered_level  # few kernels are so long
+        from tileir.backend.requests import lowered_level  # few kernels need it
 
         notes = (*notes, *lowered_level(options, level, module.functions[lowered.kernel]))
     return CompiledKernel(
@@ -120,7 +121,8 @@ def _generate_code(
 def _to_ptx(
     unit: KernelUnit, machine: Target, options: Options, isolate: bool, variant: CodeVariant
 ) -> tuple[str, str, bool]:
-    """LLVM IR and PTX of `variant`, and whether their instructions are not in program order."""
+    """The LLVM IR and the PTX of `variant`, and whether their instructions are in another order
+    than that of the program."""
     libraries = llvm_libraries(options.libraries)
     part = emit_kernel(attrs.evolve(unit, variant=variant), machine, 0)
     text = join_kernels([part])
@@ -227,7 +229,7 @@ def _through_stages(
 
 def _has_requests(source: Module, kernel: str, options: Options) -> bool:
     """Whether options, or attributes of the kernel or of a loop, request something that a
-    compilation may not follow (`tileir.backend.requests`)."""
+    compilation may ignore (`tileir.backend.requests`)."""
     return bool(
         options != Options()
         or source.functions[kernel].attributes
@@ -242,8 +244,8 @@ def _has_requests(source: Module, kernel: str, options: Options) -> bool:
 def _warp_specialize(
     module: Module, name: str, machine: Target, options: Options, shared: int, recorder: Any
 ) -> WarpSpecializeResult | None:
-    """The module with `name` warp-specialized, where that applies, else None; its ring buffers take
-    up to `shared` bytes of shared memory."""
+    """Warp-specialize kernel `name` of `module`; None if it is not applicable. The ring buffers
+    take up to `shared` bytes of shared memory."""
     attributes = module.functions[name].attributes
     if not (machine.wgmma and machine.tma) or module.stage is not None:
         return None
@@ -293,8 +295,8 @@ def warp_specialized(
 
 
 def _why_no_roles(module: Module) -> Diagnostic | None:
-    """A remark (TIR0653) if the kernel cannot be warp-specialized whatever the passes do: `wgmma`
-    does not support the element types of its first dot."""
+    """A remark (TIR0653) if the kernel cannot be warp-specialized because `wgmma` does not support
+    the element types of its first dot; else None."""
     function, *other_functions = module.functions.values()
     dot = next((op for op in function.ops if op.mnemonic == "dot"), None)
     if other_functions or dot is None or has_op(function, "dot_scaled"):

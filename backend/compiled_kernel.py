@@ -93,16 +93,16 @@ class CompiledKernel:
         return f"<compiled {self}>"
 
     def _repr_html_(self) -> str:
-        from tileir.backend.html import kernel_html  # for notebooks
+        from tileir.backend.html import kernel_html  # needed only in notebooks
 
         return kernel_html(self)
 
     @cached_property
     def optimized_llvm(self) -> str:
-        """The optimized LLVM IR that PTX is generated from. It is computed on demand, which needs
+        """The optimized LLVM IR from which PTX is generated. It is computed on demand, which needs
         llvmlite."""
         from tileir.backend.nvptx.llvm_codegen import (
-            optimized_ir,  # kernels that were loaded need no LLVM
+            optimized_ir,  # kernels that were read from a file need no LLVM
         )
 
         machine, level = target_named(self.plan.target), self.options.opt_level
@@ -167,8 +167,8 @@ class CompiledKernel:
         return {}
 
     def _variant(self, **options: Any) -> CompiledKernel | None:
-        """The program compiled with these options in place of its own; None if the source module is
-        not available. Raises `CompileError`."""
+        """The program compiled with `options` in place of its own; None if the source module is not
+        available. Raises `CompileError`."""
         source = self.stages.get("input")
         if source is None or source.stage is not None:
             return None
@@ -177,11 +177,13 @@ class CompiledKernel:
 
     @cached_property
     def remarks(self) -> tuple[Diagnostic, ...]:
-        """Remarks (severity `REMARK`) about each line: those of passes, the memory accesses of the
-        kernel, and the spills of its machine code, each with its location."""
+        """Remarks (severity `REMARK`), each with its location: those of passes, those about memory
+        accesses of the kernel, and those about spills of its machine code."""
         if self.remarked is not None:
             return self.remarked
-        from tileir.backend.remarks import access_remarks  # so that compiling pays nothing for it
+        from tileir.backend.remarks import (
+            access_remarks,
+        )  # imported on demand, so that compilation does not pay for it
 
         laid_out = self.stages["layouts"].functions[self.plan.kernel]
         return tuple(
@@ -189,7 +191,8 @@ class CompiledKernel:
         )
 
     def _spill_remarks(self) -> Iterator[Diagnostic]:
-        """A remark about spilled registers (TIR0759), where there is an assembler to count them."""
+        """Yield a remark about spilled registers (TIR0759), if an assembler is installed that
+        counts them."""
         try:
             code = self.machine_code
         except CompileError:
@@ -205,7 +208,7 @@ class CompiledKernel:
 
     @cached_property
     def machine_code(self) -> Assembled:
-        """Machine code and what it uses. Raises `CompileError`."""
+        """The machine code and its resources. Raises `CompileError`."""
         if self.code is not None:
             return self.code
         with classify_errors():
@@ -218,8 +221,8 @@ class CompiledKernel:
         return self._best_of_bounds(code)
 
     def _best_of_bounds(self, code: Assembled) -> Assembled:
-        """`code`, or the machine code of the same PTX with another register limit, or that of
-        another variant of the code (`tileir.backend.register_limit`)."""
+        """`code`, or machine code that is estimated to be faster: of the same PTX with another
+        register limit, or of another variant of the code (`tileir.backend.register_limit`)."""
         last = self.stages.get("barriers")
         bounded = any(word in self.ptx for word in _BOUNDED)
         unlikely = not code.spills and (bounded or len(self.ptx) > _LONG)
@@ -257,7 +260,8 @@ class CompiledKernel:
     def _better_of(
         self, choice: RegisterChoice, best: Assembled, variant: CodeVariant, bounded: bool
     ) -> Assembled:
-        """`best`, or the code of `variant`; `bounded` if it has a bound of registers already."""
+        """The better one of `best` and the code of `variant`. `bounded` states whether `best` has a
+        register limit already."""
         assert self.generate is not None
         _, ptx, _ = self.generate(variant)
         if ptx == self.ptx or (best.spills and not choice.may_spill_less(self.ptx, ptx, variant)):
@@ -284,7 +288,8 @@ class CompiledKernel:
             raise CompileError(Diagnostic("TIR0719", message, self._place)) from error
 
     def _run_isolated(self, stage: str, function: Any, *arguments: Any) -> Any:
-        """`function` of `arguments` in another process, which gets a `MachineTarget`."""
+        """The result of `function` on `arguments` in another process, to which the target is sent
+        as a `MachineTarget`."""
         from tileir.backend.isolation import MachineTarget, Task, run
 
         arguments = tuple(MachineTarget.of(x) if isinstance(x, Target) else x for x in arguments)

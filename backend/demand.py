@@ -1,6 +1,7 @@
-"""Registers that the tiles of one operation take, estimated before layouts are assigned. Above a
-limit, code generation takes minutes and the code spills; tiles that take too many registers are
-strip-mined. This module also chooses the warps of a block if the program does not state them."""
+"""Estimates of the registers that the tiles of one operation take, before layouts are assigned.
+Above a limit, code generation takes minutes and the code spills, so tiles that take too many
+registers are strip-mined. This module also chooses the warps of a block if the program does not
+state them."""
 
 from __future__ import annotations
 
@@ -42,9 +43,9 @@ _LEAST = 16
 
 
 def check_dots(module: Module, machine: Target, num_warps: int | None) -> None:
-    """Raises `InfeasibleError` (TIR0708) at a dot of `module` whose result alone takes more
-    registers than all threads of a multiprocessor of `machine` have, by the limit
-    `register_percent`. The result is always in registers, whatever the storage of the operands."""
+    """Raise `InfeasibleError` (TIR0708) at a dot of `module` whose result alone takes more
+    registers than all threads of a multiprocessor of `machine` have, scaled by the limit
+    `register_percent`. The result of a dot is always in registers, wherever its operands are."""
     most = machine.registers_per_processor * limits.current().register_percent // 100
     for function in module.functions.values():
         for op in function.ops:
@@ -59,8 +60,8 @@ def check_dots(module: Module, machine: Target, num_warps: int | None) -> None:
 
 
 def check_registers(function: Function, num_warps: int, machine: Target) -> None:
-    """Raises `InfeasibleError` (TIR0708) at an operation of `function` whose tiles take more
-    registers of a thread than the limit `register_percent` allows."""
+    """Raise `InfeasibleError` (TIR0708) at an operation of `function` whose tiles take more
+    registers per thread than the limit `register_percent` allows."""
     threads = num_warps * machine.lanes
     available = min(machine.max_registers, machine.registers_per_processor // threads)
     most = available * limits.current().register_percent // 100
@@ -69,9 +70,9 @@ def check_registers(function: Function, num_warps: int, machine: Target) -> None
         registers = math.ceil(demand(candidate) / threads)
         if registers <= most or registers < needed:
             continue
-        offsets = offset_tiles(function) if offsets is None else offsets  # few functions need them
+        offsets = offset_tiles(function) if offsets is None else offsets  # few functions need it
         if not all(v in offsets for v in candidate.results):
-            needed, op = registers, candidate  # the last one is what the others are computed for
+            needed, op = registers, candidate  # ops before it are computed for it
     if op is not None:
         message = (
             f"{op.mnemonic} takes about {needed} registers of each thread, and a thread of "
@@ -86,7 +87,7 @@ def _limit() -> str:
 
 
 def offset_tiles(function: Function) -> set[Value]:
-    """The integer tiles that only addresses depend on; they are computed at their uses."""
+    """The integer tiles that are used only for addresses. They are computed where they are used."""
     offsets: set[Value] = set()
     users = uses(function)
 
@@ -103,8 +104,9 @@ def offset_tiles(function: Function) -> set[Value]:
 
 
 def demand(op: Op) -> int:
-    """Registers of 32 bits, over all threads, of the operands and results of `op`: of all tiles of
-    a dot, else of the largest tile. Addresses are computed at their uses."""
+    """The 32-bit registers, over all threads, that the operands and results of `op` take: all tiles
+    of a dot, otherwise the largest tile. Addresses are not counted, since they are computed where
+    they are used."""
     if op.mnemonic == "dot":
         dot = cast("Dot", op)
         m, k = shape_of(dot.a.type)[-2:]
@@ -113,20 +115,21 @@ def demand(op: Op) -> int:
 
 
 def registers(type: Type) -> int:
-    """Registers that a value of `type` takes, over all threads, small elements packed."""
+    """The registers that a value of `type` takes, over all threads, with small elements packed."""
     if not isinstance(type, Tile) or isinstance(type.element, Pointer):
         return 0
     return -(-type.size * type.element.bits // 32)
 
 
 def _of_dot(op: Dot, m: int, n: int, k: int) -> int:
-    """Registers that a dot of these extents with the elements of `op` takes, over all threads."""
+    """The registers that a dot with these extents and the element types of `op` takes, over all
+    threads."""
     operand, result = _operand_bits(op), _bits(op.results[0].type)
     return (m * k * operand + k * n * operand + m * n * result) // 32
 
 
 def _operand_bits(op: Dot) -> int:
-    """Bits of an element of A and B as they are multiplied: f8 as f16."""
+    """The bits of an element of A and B as it is multiplied: an f8 is converted to f16."""
     element = getattr(op.a.type, "element", None)
     return 16 if element in (F8E4M3, F8E5M2) else _bits(op.a.type)
 
@@ -145,8 +148,8 @@ def _remedy(op: Op, threads: int, available: int, num_warps: int, machine: Targe
 
 
 def largest_dot(op: Dot, num_warps: int, machine: Target) -> str:
-    """The remedy for a dot that is too large: the largest tile that fits, found by halving
-    extents."""
+    """The remedy for a dot that is too large, as text: the largest tile that fits, which is
+    computed by halving extents."""
     m, k = shape_of(op.a.type)[-2:]
     n = shape_of(op.b.type)[-1]
     threads = num_warps * machine.lanes
@@ -176,8 +179,8 @@ _WARPS = 16
 
 
 def words(type: Type) -> int:
-    """32-bit registers that a value of `type` takes, over all threads; addresses count as one,
-    since most are a common base and an offset. Buffers and descriptors take none."""
+    """The 32-bit registers that a value of `type` takes, over all threads. An address counts as
+    one, since most addresses are a common base and an offset. Buffers and descriptors take none."""
     if isinstance(type, (Buffer, Descriptor)):
         return 0
     element = element_of(type)
@@ -186,21 +189,21 @@ def words(type: Type) -> int:
 
 
 def warps_of(function: Function, warps: int) -> tuple[int, bool]:
-    """The number of warps of a block: `warps`, the function's `num_warps`, or 16; and whether one
-    of the first two is set."""
+    """The number of warps of a block: `warps` if it is not 0, else the function's `num_warps`, else
+    16; and whether it is one of the first two."""
     stated = warps or stated_warps(function)
     return stated or _WARPS, bool(stated)
 
 
 def registers_of(threads: int) -> int:
-    """32-bit registers of a thread in a block of `threads` threads, at most 128: more registers
-    make no kernel faster."""
+    """The 32-bit registers of a thread in a block of `threads` threads, at most 128: a larger
+    number makes no kernel faster."""
     return min(128, REGISTERS_PER_PROCESSOR // threads)
 
 
 def max_tile_words(threads: int, limit: int = 0) -> int:
-    """The words of a tile, over all threads, above which it is strip-mined: `limit` per thread, or
-    half of the registers of a thread where `limit` is 0."""
+    """The maximum words of a tile, over all threads, that is not strip-mined: `limit` per thread,
+    or half of the registers of a thread if `limit` is 0."""
     return threads * (limit or registers_of(threads) // 2)
 
 
@@ -216,7 +219,7 @@ _ELEMENTS_PER_THREAD = 16
 
 
 def stated_warps(function: Function) -> int:
-    """The function's attribute `num_warps`; 0 where it has none."""
+    """The function's attribute `num_warps`; 0 if it has none."""
     stated = function.attributes.get("num_warps")
     return stated if isinstance(stated, int) and not isinstance(stated, bool) else 0
 
@@ -229,8 +232,9 @@ def check_warps(function: Function, num_warps: int, most: int = MAX_WARPS) -> No
 
 
 def choose_warps(function: Function, target: Target) -> int:
-    """The function's `num_warps` attribute, else the least power of two of warps, 16 at most, with
-    which a thread has 16 elements of the largest tile or fewer; of 4 warps or fewer, 4."""
+    """The function's `num_warps` attribute; else the smallest power of two, at most 16, with which
+    a thread has at most 16 elements of the largest tile, or at most 4 in a block of fewer than 4
+    warps."""
     if stated := stated_warps(function):
         return stated
     sizes = [v.type.size for op in function.ops for v in op.results if isinstance(v.type, Tile)]
@@ -244,7 +248,7 @@ def choose_warps(function: Function, target: Target) -> int:
 
 
 def chosen_warps(function: Function, num_warps: int, stated: int | None) -> Iterator[Diagnostic]:
-    """A remark with the number of warps of a block, and the reason for it (TIR0757)."""
+    """Yield a remark (TIR0757) with the number of warps of a block and the reason for it."""
     if stated:
         reason = "as the options say"
     elif "num_warps" in function.attributes:

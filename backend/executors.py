@@ -1,7 +1,5 @@
-"""Running kernels through this backend: on a GPU, or thread by thread on the CPU.
-
-Both are executors (`tileir.executor`): arrays are numpy's, changed in place.
-"""
+"""The executors `gpu` and `simt` (`tileir.executor`): they run kernels through this backend, on a
+GPU or thread by thread on the CPU. Arrays are numpy's and are changed in place."""
 
 from __future__ import annotations
 
@@ -43,7 +41,7 @@ if TYPE_CHECKING:
 
 @attrs.frozen
 class GpuExecutor:
-    """The GPU, as the executor `gpu`."""
+    """The executor `gpu`."""
 
     name: str = "gpu"
 
@@ -116,14 +114,15 @@ class GpuExecutor:
         *,
         remember: bool = False,
     ) -> list[float | TileirError]:
-        """Seconds of each candidate by the GPU's clock, the L2 cold (`tileir.measuring`)."""
+        """Seconds of each candidate, by the GPU's clock and with a cold L2 cache
+        (`tileir.measuring`)."""
         from tileir.backend.measurement.at_launch import measured_here
-        from tileir.backend.tuning.gpu import GpuMeter  # the tuner, for those who tune
+        from tileir.backend.tuning.gpu import GpuMeter  # needed only for tuning
 
         launched = [
             attrs.evolve(c, module=version_for(c.module, c.kernel, arguments)) for c in candidates
         ]
-        meter = attrs.evolve(GpuMeter.here(), cached=True)  # the quickest is launched next
+        meter = attrs.evolve(GpuMeter.here(), cached=True)  # the fastest candidate is launched next
         return measured_here(meter, launched, arguments, remember=remember)
 
 
@@ -135,7 +134,8 @@ def gpu_calls() -> FrontendKernels:
 
 
 def _device_argument(copy: _DeviceCopy | None, value: Any, described: bool) -> Any:
-    """The argument in the form that the kernel takes: the copy on the GPU, or the value itself."""
+    """The argument in the form that the kernel takes: the address of the copy on the GPU, or the
+    value itself."""
     if copy is None:
         return value
     return StridedTensor(copy.pointer, *measures_of(value)) if described else copy.pointer
@@ -143,7 +143,8 @@ def _device_argument(copy: _DeviceCopy | None, value: Any, described: bool) -> A
 
 @attrs.frozen
 class SimtExecutor:
-    """All threads of a block in numpy, as the executor `simt`: the lowering, without a GPU."""
+    """The executor `simt`: it runs the lowering of a kernel for all threads of a block in numpy,
+    without a GPU."""
 
     name: str = "simt"
 
@@ -168,17 +169,17 @@ class SimtExecutor:
         Arguments that the host plan rejects are passed to the kernel without tensor maps, as on a
         GPU.
 
-        Raises `CompileError`. Raises `LaunchError` at the op of the program that is wrong: TIR0501
-        for an access out of bounds, TIR0502 for a misaligned one, TIR0713 for a failed assertion.
-        Raises AssertionError for a defect of the lowering: a race in shared memory, or a read of
-        uninitialised memory.
+        Raises `CompileError`. Raises `LaunchError` for an error of the program, with the location
+        of the op: TIR0501 for an access out of bounds, TIR0502 for a misaligned one, TIR0713 for a
+        failed assertion. Raises AssertionError for a defect of the lowering: a race in shared
+        memory, or a read of uninitialized shared memory.
         """
         from tileir.backend.simt import barrier_removal, machine as simt
         from tileir.backend.simt.faults import FaultError
 
         machine = target(options.pop("target", None) or "sm_90")
         output, counts = options.pop("output", None), options.pop("counts", None)
-        options.pop("isolate", None)  # no code is generated
+        options.pop("isolate", None)  # code generation is not needed
         seed, blocks = options.pop("seed", 0), options.pop("blocks", 2)
         allow_races = options.pop("allow_races", False)
         time_limit = options.pop("time_limit", None)
@@ -213,8 +214,8 @@ def planned_launch(
     grid: tuple[int, ...], values: list[Any], blocks: int,
 ) -> tuple[LoweredKernel, tuple[int, ...], list[Any]]:  # fmt: skip
     """The launch that a launcher would perform for `done`, compiled with `options`, and the
-    arguments `values`: the kernel that their alignments allow, its grid and its arguments. `blocks`
-    run at once."""
+    arguments `values`: the kernel for their alignments, its grid and its arguments. `blocks` is the
+    number of blocks that run at once."""
     host = host_plan(done)
     if host is None:
         return done, grid, values
@@ -249,7 +250,7 @@ def _ranks(
     grid: Sequence[int],
     numbers: Sequence[int],
 ) -> int:
-    """The value of `split_k` that a launcher would choose."""
+    """The split-K factor that a launcher would choose."""
     from tileir.backend.compile import metadata_of_lowered
     from tileir.backend.performance_model.choose_split_k import best_ranks
     from tileir.backend.performance_model.cost import machine_of
@@ -259,23 +260,24 @@ def _ranks(
 
 
 def host_plan(done: LoweredKernel) -> HostPlan | None:
-    """The plan of the host for a launch; None if there is none."""
+    """The host plan of the kernel; None if the host computes nothing."""
     text = done.stages["barriers"].metadata.get("host.plan0")
     if text is None:
         return None
-    from tileir.backend.tma.host_plan import HostPlan  # few kernels have one
+    from tileir.backend.tma.host_plan import HostPlan  # few kernels have a plan
 
     return HostPlan.from_text(str(text))
 
 
 def _number(index: int, value: Any, span: ArraySpan | None) -> int:
-    """An argument as host plans take it: for an array, an address aligned as its memory is."""
+    """An argument as host plans take it. An array is represented by an address that is aligned as
+    its memory is."""
     return as_number(value) if span is None else (index + 1 << 40) + span.offset
 
 
 @attrs.frozen(eq=False)
 class _DeviceCopy:
-    """The memory of an array of the host, on the GPU at `address`."""
+    """A copy of the memory of a host array, on the GPU at `address`."""
 
     span: ArraySpan
     address: int

@@ -1,4 +1,4 @@
-"""The GPUs that cost models know."""
+"""Models of GPUs for the cost models."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from tileir.backend.target import Target, target
 
 @attrs.frozen
 class GpuModel:
-    """A GPU: `processors` of `clock` hertz; operations a cycle and processor of dense matmuls by
-    the bits of their operands (negative: without tensor cores); bytes a second from memory and from
-    the L2."""
+    """A GPU with `processors` multiprocessors of `clock` hertz. `matmul_rates` are operations per
+    cycle and processor of dense matmuls by the bits of their operands (negative: without tensor
+    cores). Bandwidths of memory and of the L2 are in bytes per second."""
 
     target: Target
     processors: int
@@ -30,14 +30,14 @@ class GpuModel:
     in flight for."""
 
     def waiting(self, blocks: int, words: int) -> float:
-        """The logarithm of the time of a kernel that depends on its `blocks` resident on a
-        multiprocessor, and on the `words` of 128 bytes that loads of a block fetch together
-        (docs/explanation/tuning.md, "Registers and loads in flight")."""
+        """The logarithm of the part of a kernel's time that depends on the number of `blocks`
+        resident on a multiprocessor, and on the `words` of 128 bytes that loads of a block have in
+        flight together (docs/explanation/tuning.md, "Registers and loads in flight")."""
         return self.hidden / blocks + self.exposed / words
 
 
 def machine_of(name: str, processors: int | None = None) -> GpuModel:
-    """The model of target `name`, with the number of `processors` of the device if it is known.
+    """The model of target `name`, with the number of `processors` of the device if it is not None.
     Raises `CompileError` (TIR0702)."""
     model = _MACHINES.get(name.removesuffix("a")) or _MACHINES["sm_90"]
     machine = attrs.evolve(model, target=target(name))
@@ -45,7 +45,7 @@ def machine_of(name: str, processors: int | None = None) -> GpuModel:
 
 
 def _matmul_rates(sixteen: float, double: float) -> dict[int, float]:
-    """Operations a cycle by bits of operands, from those of 16 and of 64."""
+    """Operations per cycle by bits of operands, derived from those of 16 and of 64 bits."""
     return {4: sixteen * 2, 8: sixteen * 2, 16: sixteen, 32: sixteen / 2, 64: double, -32: 256.0}
 
 

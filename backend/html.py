@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 
 
 def kernel_html(compiled: CompiledKernel) -> str:
-    """A compiled kernel as HTML: resources of a thread and a block, remarks, the program and its
-    PTX.
+    """A compiled kernel as HTML: the resources of a thread and of a block, remarks, the program and
+    its PTX.
 
     Registers and spills are those of the machine code, which is assembled on demand; an error of
     the assembler is shown in their place.

@@ -4,10 +4,10 @@
     with tileir.process.default_isolation():
         ...                       calls without `isolate` are isolated here
 
-LLVM and the assembler may abort, exit or run for hours. A request goes to a worker: a Python
-process that starts on first use, and stays. A worker that dies is replaced; the error has the
-kernel, the stage and the output of the worker. `tileir.backend.worker_pool` manages the workers,
-`tileir.backend.worker` is the program of one.
+LLVM and the assembler may abort, exit or run for hours. Requests are sent to a worker: a Python
+process that is started on first use and then reused. A worker that dies is replaced; the error
+states the kernel, the stage and the output of the worker. `tileir.backend.worker_pool` manages the
+workers, `tileir.backend.worker` is the program of one.
 """
 
 from __future__ import annotations
@@ -31,7 +31,8 @@ from tileir.errors import (
 
 @attrs.frozen
 class Task:
-    """The task of a worker: the kernel and the stage, which an error names, and its location."""
+    """The task of a worker: the kernel and the stage, which errors state, and the location of the
+    kernel."""
 
     kernel: str
     stage: str
@@ -40,8 +41,8 @@ class Task:
 
 @attrs.frozen
 class MachineTarget:
-    """The properties of a target for code generation and assembly; the target may be of another
-    class."""
+    """The properties of a target that code generation and assembly need. The target itself may be
+    of another class."""
 
     name: str
     processor: str
@@ -56,9 +57,10 @@ class MachineTarget:
 def run(task: Task, function: Callable[..., Any], *arguments: Any) -> Any:
     """`function(*arguments)` in a worker; both are pickled, the function by its name.
 
-    Raises the errors of the function, `DefectError` (TIR0720) if its process ends, and
-    `InfeasibleError` (TIR1601) if it takes longer than the limit `seconds`."""
-    from tileir.backend.worker_pool import DiedError, workers  # for those who isolate
+    Raises the exceptions of the function; `DefectError` (TIR0720) if its process ends;
+    `InfeasibleError` (TIR1601) if it takes longer than the limit `seconds`.
+    """
+    from tileir.backend.worker_pool import DiedError, workers  # needed only with isolation
 
     seconds = limits.current().seconds
     name = f"{function.__module__}:{function.__qualname__}"

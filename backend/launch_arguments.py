@@ -1,5 +1,5 @@
-"""Arguments of a launch, in the order of the kernel's parameters, and errors of arguments that do
-not fit (TIR0710)."""
+"""The arguments of a launch in the order of the kernel's parameters, and errors for arguments that
+do not fit (TIR0710)."""
 
 from __future__ import annotations
 
@@ -16,9 +16,11 @@ from tileir.values import encode
 
 
 def extents_of(grid: Any) -> tuple[int, int, int]:
-    """The three extents of `grid`: a number, or one to three of them in order, the others 1.
+    """The three extents of `grid`, which is a number or a sequence of one to three numbers. Missing
+    extents are 1.
 
-    Raises `LaunchError` (TIR0710)."""
+    Raises `LaunchError` (TIR0710).
+    """
     try:
         return grids.extents_of(grid)
     except ValueError as error:
@@ -47,7 +49,7 @@ def encode_argument(parameter: Parameter, value: Any) -> int:
 
 
 def _address(value: Any) -> int:
-    """`value`, an integer that is an address. Raises TypeError, ValueError."""
+    """`value`, an integer that is an address. Raises TypeError or ValueError if it is none."""
     if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
         raise TypeError(f"no address: {value!r:.60}")
     if not 0 <= value < 1 << 64:
@@ -87,7 +89,8 @@ def by_position(
 
 
 def _fitting(name: str, value: Any, parameter: Parameter) -> Any:
-    """`value` if it fits `parameter`; an array without dimensions is replaced by its element."""
+    """`value` if it fits `parameter`; an array without dimensions is replaced by its element.
+    Raises `LaunchError` if it does not fit."""
     if not isinstance(value, np.ndarray):
         return value
     type_ = parameter.type
@@ -96,7 +99,7 @@ def _fitting(name: str, value: Any, parameter: Parameter) -> Any:
             message = f"{name} must be a number of {type_}, not an array"
             raise launch_error(message, parameter.location)
         return value.item()
-    from tileir.machine.tensor import fits_dtype  # slow to load, for arrays of the host alone
+    from tileir.machine.tensor import fits_dtype  # a slow import, needed only for host arrays
 
     element = type_.pointee if isinstance(type_, Pointer) else type_.block.element
     if not fits_dtype(value.dtype, element):
@@ -106,11 +109,11 @@ def _fitting(name: str, value: Any, parameter: Parameter) -> Any:
 
 
 def measures_of(array: np.ndarray[Any, Any]) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Extents and strides in elements."""
+    """The extents and the strides of an array, in elements."""
     return array.shape, tuple(s // array.itemsize for s in array.strides)
 
 
 def launch_error(message: str, location: Location | None = None) -> LaunchError:
-    """A grid or arguments that do not fit (TIR0710); `location` is that of the parameter, or of
-    the kernel, where the program is at hand."""
+    """An error for a grid or arguments that do not fit (TIR0710). `location` is that of the
+    parameter, or of the kernel, if the program is available."""
     return LaunchError(Diagnostic("TIR0710", message, location))

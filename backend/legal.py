@@ -1,5 +1,5 @@
-"""Legality of a module for its target: whether its ops have lowering rules, and limits on the bytes
-of parameters, and on globals, their initial values and alignments. Above these limits, LLVM and the
+"""Legality of a module for its target: its ops have lowering rules, and the bytes of parameters,
+the globals, their initial values and alignments are within limits. Above these limits, LLVM and the
 assembler end the process or emit hundreds of megabytes."""
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ _FOREIGN_CODE = frozenset({"inline_asm", "extern_elementwise"})
 
 
 def may_be_expanded(mnemonic: str) -> bool:
-    """Whether some op called `mnemonic` is decomposed before it is lowered."""
+    """Whether an op called `mnemonic` may be decomposed before it is lowered."""
     return mnemonic in EXPANDED_OPS or mnemonic == "scan"
 
 
 def needs_legalization(module: Module, kernel: str) -> bool:
-    """Whether legalization (`tileir.backend.legalize`) may change `module`: it has more than the
-    kernel, or an op of the kernel calls, is decomposed or has a predicate."""
+    """Whether legalization (`tileir.backend.legalize`) may change `module`: it contains more than
+    the kernel, or an op of the kernel is a call, is decomposed or has a predicate."""
     function = module.functions[kernel]
     return (
         len(module.functions) > 1
@@ -43,7 +43,7 @@ def needs_legalization(module: Module, kernel: str) -> bool:
 
 
 def brings_code(op: Op) -> bool:
-    """Whether `op` may have foreign code."""
+    """Whether `op` may contain foreign code."""
     return op.mnemonic in _FOREIGN_CODE
 
 
@@ -54,19 +54,19 @@ def has_tiles(function: Function) -> bool:
 
 
 def check_legal(reached: Module, kernel: str, machine: Target) -> None:
-    """Check the part of a module that `kernel` reaches (`within`). Raises `InfeasibleError` where
-    it exceeds what `machine` has (TIR0708), or a limit (TIR1601)."""
+    """Check the part of a module that `kernel` reaches (`within`). Raises `InfeasibleError` if it
+    exceeds the resources of `machine` (TIR0708) or a limit (TIR1601)."""
     check_globals(reached)
     check_constants(reached, machine)
     check_parameters(reached.functions[kernel], machine)
 
 
 def within(module: Module, kernel: str) -> Module:
-    """`module` with the functions that `kernel` reaches by calls, combiners and roles alone, and
-    the globals that they name."""
+    """`module` with only the functions that `kernel` reaches by calls, combiners and roles, and the
+    globals that they name."""
     if len(module.functions) == 1:
         return module if not module.globals else module.evolve(globals=limits.used_globals(module))
-    from tileir.verify.symbols import called_functions  # many modules are one kernel
+    from tileir.verify.symbols import called_functions  # many modules contain only the kernel
 
     seen, waiting = {kernel: module.functions[kernel]}, [kernel]
     while waiting:
@@ -80,8 +80,7 @@ def within(module: Module, kernel: str) -> Module:
 
 
 def check_globals(module: Module) -> None:
-    """Raises `InfeasibleError` (TIR1601) at a global of `module` that is used and exceeds a
-    limit."""
+    """Raise `InfeasibleError` (TIR1601) at a used global of `module` that exceeds a limit."""
     used, limit = limits.used_globals(module), limits.current()
     for variable in used.values():
         if variable.alignment > limit.alignment:
@@ -97,8 +96,8 @@ def check_globals(module: Module) -> None:
 
 
 def check_constants(module: Module, machine: Target) -> None:
-    """Raises `InfeasibleError` (TIR0708) where the constant globals that are used take more bytes
-    than `machine` has for them."""
+    """Raise `InfeasibleError` (TIR0708) if the used constant globals take more bytes than the
+    constant memory of `machine` has."""
     most = limits.current().constant_bytes or machine.constant_bytes
     total = 0
     for variable in limits.used_globals(module).values():
@@ -114,8 +113,8 @@ def check_constants(module: Module, machine: Target) -> None:
 
 
 def check_parameters(function: Function, machine: Target) -> None:
-    """Raises `InfeasibleError` (TIR0708) at the parameter of the kernel `function` with which they
-    take more bytes than `machine` passes."""
+    """Raise `InfeasibleError` (TIR0708) at the first parameter of kernel `function` that does not
+    fit into the parameter space of `machine`."""
     most = limits.current().parameter_bytes or machine.parameter_bytes
     total = 0
     for parameter in function.parameters:

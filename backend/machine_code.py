@@ -1,5 +1,4 @@
-"""Properties of the machine code in a cubin: its size, and the loads that are in flight
-together."""
+"""Properties of the machine code in a cubin: its size, and the loads that are in flight at once."""
 
 from __future__ import annotations
 
@@ -43,23 +42,25 @@ _WORDS = {4: 1, 5: 2, 6: 4}
 
 @attrs.frozen
 class LoadsInFlight:
-    """Registers per thread that loads from global memory fill: `block` is the maximum over basic
-    blocks. `together` is the least share of a block's loads that are in flight before an
-    instruction waits for one of them, as a part of `block`; basic blocks that load less than half
-    of the maximum do not count. 0 if there are no loads."""
+    """Loads from global memory that are in flight at once, in registers per thread that they fill.
+
+    `block` is the maximum of what the loads of one basic block fill. `together` is `block` times
+    the smallest share of a block's loads that are in flight at once, over the blocks that load at
+    least half of the maximum. Both are 0 if there are no loads.
+    """
 
     together: int
     block: int
 
     @staticmethod
     def of(cubin: bytes) -> LoadsInFlight:
-        """The loads in flight of the kernel in an ELF file. A load names the scoreboard that it
-        sets, an instruction those that it waits for."""
+        """The loads in flight of the kernel in an ELF file. A load sets a scoreboard, and
+        instructions state the scoreboards that they wait for."""
         runs, blocks = [0], [(0, set[int]())]
         scoreboards = 0
         for is_header, instructions in _basic_blocks(cubin):
             size, of_block = 0, set[int]()
-            if is_header:  # what is in flight there is what the loop itself has loaded
+            if is_header:  # only loads of the loop itself count as in flight
                 scoreboards = 0
                 runs.append(0)
             for low, high in instructions:
@@ -83,14 +84,14 @@ class LoadsInFlight:
 
 
 def independent_loads(cubin: bytes) -> int:
-    """Registers per thread that loads of a basic block fill whose addresses do not depend on each
-    other: the most that any schedule has in flight together. A load whose address depends on an
-    earlier load of the block waits for it, and loads do not move across barriers."""
+    """The maximum, over basic blocks, of the registers per thread that loads fill whose addresses
+    do not depend on each other. No schedule can have more in flight. A load whose address depends
+    on an earlier load of the block waits for it, and loads do not move across barriers."""
     return max((_independent_loads(block) for _, block in _basic_blocks(cubin)), default=0)
 
 
 def _independent_loads(instructions: Sequence[tuple[int, int]]) -> int:
-    """The same of one basic block."""
+    """The registers that independent loads of one basic block fill."""
     most, depths, words = 0, dict[int, int](), dict[int, int]()
     for low, high in instructions:
         opcode, target, first = low & 0xFFF, low >> 16 & 0xFF, low >> 24 & 0xFF
@@ -104,7 +105,9 @@ def _independent_loads(instructions: Sequence[tuple[int, int]]) -> int:
             depths, words = {}, {}
         elif target != _NOTHING:
             read = [first, high & 0xFF]
-            read += [low >> 32 & 0xFF] if opcode >> 9 == 1 else []  # else a constant, or none
+            read += (
+                [low >> 32 & 0xFF] if opcode >> 9 == 1 else []
+            )  # otherwise the operand is a constant or absent
             depth = max(depths.get(register, 0) for register in read)
             for register in (target, target + 1) if opcode in _WIDE else (target,):
                 if depth:
@@ -115,13 +118,13 @@ def _independent_loads(instructions: Sequence[tuple[int, int]]) -> int:
 
 
 def code_bytes(cubin: bytes) -> int:
-    """Bytes of the machine code in an ELF file."""
+    """The size of the machine code in an ELF file, in bytes."""
     return sum(map(len, _code(cubin)))
 
 
 def sections(elf: bytes) -> Iterator[tuple[str, bytes]]:
-    """The names and bytes of the sections of an ELF file of 64 bits; none where a section is not
-    in the file (SHT_NOBITS)."""
+    """The names and contents of the sections of a 64-bit ELF file. Contents are empty for a section
+    that is not stored in the file (SHT_NOBITS)."""
     (table,) = struct.unpack_from("<Q", elf, 0x28)
     size, count, names = struct.unpack_from("<3H", elf, 0x3A)
     headers = [struct.unpack_from("<2I4Q", elf, table + i * size) for i in range(count)]
@@ -132,8 +135,8 @@ def sections(elf: bytes) -> Iterator[tuple[str, bytes]]:
 
 
 def _basic_blocks(cubin: bytes) -> Iterator[tuple[bool, list[tuple[int, int]]]]:
-    """Whether a later instruction branches to it, and its instructions, for each basic block in
-    order. A block ends with a jump, or before the target of a branch."""
+    """For each basic block in order, whether a later instruction branches to it, and its
+    instructions. A block ends at a jump, or before the target of a branch."""
     for code in _code(cubin):
         instructions = [
             struct.unpack_from("<2Q", code, at) for at in range(0, len(code) - _BYTES + 1, _BYTES)
@@ -147,8 +150,8 @@ def _basic_blocks(cubin: bytes) -> Iterator[tuple[bool, list[tuple[int, int]]]]:
 
 
 def _displacement(low: int, high: int) -> int:
-    """The instructions from the one after a BRA to its target. The offset, a number of 4 bytes, has
-    its low 8 bits apart from the 48 others."""
+    """The number of instructions from the one after a BRA to its target. The offset, a multiple of
+    4 bytes, is encoded with its low 8 bits separate from the other 48."""
     others = (low >> 34) | (high & 0x3FFFF) << 30
     offset = (others - ((others >> 47) << 48)) << 8 | low >> 16 & 0xFF
     return offset * 4 // _BYTES

@@ -126,8 +126,8 @@ class Metadata:
 
     @staticmethod
     def from_json(fields: Mapping[str, Any]) -> Metadata:
-        """Return the metadata from which `to_json` made `fields`. Raises TypeError, KeyError or
-        ValueError for anything else."""
+        """Return the metadata that `to_json` converted to `fields`. Raises TypeError, KeyError or
+        ValueError for other values."""
         plan = tuple(HostStep(s["kind"], _value(s["value"])) for s in fields["host_plan"])
         lists = {name: tuple(fields[name]) for name in ("cluster", "globals")}
         parameters = tuple(KernelParameter(**p) for p in fields["parameters"])
@@ -147,7 +147,7 @@ _UNKNOWN_BEFORE = ("registers", "spills", "stack")
 
 
 def _check_types(metadata: Metadata) -> None:
-    """Raise TypeError where a field is of another type than stated."""
+    """Raise TypeError if a field does not have its declared type."""
     numbers = [getattr(metadata, name) for name in _NUMBERS]
     numbers += [n for name in _UNKNOWN_BEFORE if (n := getattr(metadata, name)) is not None]
     numbers += metadata.cluster
@@ -172,8 +172,8 @@ def metadata_of(
     kernel: Function, prepared: Function, last: Module, target: str, num_warps: int, shared: int,
     dynamic: bool,
 ) -> Metadata:  # fmt: skip
-    """The metadata of `kernel`; `prepared` is the same with calls inlined, `last` the module at
-    the last stage before code."""
+    """The metadata of `kernel`. `prepared` is the kernel with calls inlined, `last` the module at
+    the last stage before code generation."""
     planned = ((k, v) for k, v in last.metadata.items() if k.startswith("host."))
     plan = tuple(HostStep(m[1], v) for k, v in planned if (m := re.fullmatch(_HOST, k)))
     reached = within(last, kernel.name)
@@ -186,9 +186,9 @@ def metadata_of(
 
 
 def arguments_of(function: Function, prepared: Function) -> tuple[KernelParameter, ...]:
-    """The parameters of `function`, with the effects of `prepared`, whose parameters are the same
-    but for descriptors, which are an address and numbers there. Raises `CompileError` (TIR0706) for
-    a parameter that cannot be passed."""
+    """The parameters of `function`, with the effects of `prepared`. The parameters of `prepared`
+    are the same, except that descriptors are expanded to an address and numbers. Raises
+    `CompileError` (TIR0706) for a parameter that cannot be passed."""
     accesses, values = effects(prepared), [p.value for p in prepared.parameters]
     arguments: list[KernelParameter] = []
     for index, parameter in enumerate(function.parameters):

@@ -142,7 +142,7 @@ def supports(
     """
     from tileir.backend.codegen.lowering import third_party_rules
     from tileir.backend.codegen.rules import rules
-    from tileir.backend.legal import EXPANDED_OPS  # rules are loaded when something is asked
+    from tileir.backend.legal import EXPANDED_OPS  # rules are imported on the first query
 
     if not isinstance(element, Scalar | Pointer | None):
         raise TypeError(f"an element type is needed, as F32, not {element!r}")

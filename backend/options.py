@@ -15,8 +15,8 @@ from tileir.limits import Limits
 
 
 def _limits(spec: Any) -> tuple[tuple[str, int], ...]:
-    """Limits as pairs in order, from a mapping, pairs or words `name=value`. Raises `CompileError`
-    (TIR1602)."""
+    """Limits as sorted pairs, from a mapping, from pairs, or from words `name=value`. Raises
+    `CompileError` (TIR1602)."""
     if isinstance(spec, Limits):
         spec = attrs.asdict(spec)
     try:
@@ -29,7 +29,7 @@ def _limits(spec: Any) -> tuple[tuple[str, int], ...]:
 
 
 def _pair(item: Any) -> tuple[str, int]:
-    """`name=value`, or a name and a value."""
+    """A pair from the word `name=value`, or from a name and a value."""
     if isinstance(item, str):
         item = item.partition("=")[::2]
     name, value = item
@@ -37,7 +37,7 @@ def _pair(item: Any) -> tuple[str, int]:
 
 
 class CodeVariant(Enum):
-    """A way to generate the code of a kernel. Variants differ in the registers they take.
+    """A way to generate the code of a kernel. Variants differ in the number of registers.
 
     - `DEPTH_FIRST`: LLVM gets the instructions of a basic block before their first use, if clearly
       fewer values are alive then (`depth_first`).
@@ -157,7 +157,7 @@ class Options:
 
 
 def ptx_libraries(libraries: tuple[str, ...]) -> tuple[str, ...]:
-    """The libraries that are PTX, which begins with its version."""
+    """The libraries that are PTX: texts that begin with a PTX version."""
     return tuple(text for text in libraries if re.search(_VERSION, text))
 
 
@@ -225,7 +225,8 @@ def _mistake(message: str) -> CompileError:
 
 
 def _plain(value: Any) -> Any:
-    """A list as a tuple, a number of numpy as Python's: what is hashed, and written as JSON."""
+    """A value that is hashable and can be written as JSON: lists become tuples, numpy's numbers
+    become Python's."""
     if isinstance(value, Integral):
         return value if isinstance(value, int) else int(value)
     return tuple(value) if isinstance(value, list) else value

@@ -15,8 +15,8 @@ KINDS = ("inline_asm", "extern")
 
 
 def check_permitted(module: Module, permit: Collection[str]) -> None:
-    """Raises `CompileError`: TIR0712 at every op of `module` with foreign code that `permit` does
-    not name, TIR0719 for invalid foreign code."""
+    """Raise `CompileError`: TIR0712 at each op of `module` whose foreign code is not among
+    `permit`, TIR0719 for invalid foreign code."""
     ops = [op for function in module.functions.values() for op in function.ops]
     ops = [op for op in ops if brings_code(op)]
     if not ops:
@@ -24,7 +24,7 @@ def check_permitted(module: Module, permit: Collection[str]) -> None:
     diagnostics = list(_forbidden(ops, permit))
     if diagnostics:
         raise CompileError(*diagnostics)
-    from tileir.backend.assembly import check_outside  # few kernels have such code
+    from tileir.backend.assembly import check_outside  # few kernels have foreign code
 
     check_outside(ops, (f.name for f in module.functions.values() if f.kernel))
 
@@ -50,12 +50,13 @@ def _forbidden(ops: Iterable[Op], permit: Collection[str]) -> Iterator[Diagnosti
 
 
 def _kind(op: Any) -> str | None:
-    """The permission that `op` needs. Functions of libdevice with a corresponding op need none."""
+    """The permission that `op` needs, None if it needs none. Functions of libdevice with a
+    corresponding op need none."""
     if op.mnemonic == "inline_asm":
         return "inline_asm"
     if op.mnemonic == "extern_elementwise":
         from tileir.backend.codegen.rules.math import (
-            libdevice,  # all functions, needed for this op alone
+            libdevice,  # a slow import, needed only for this op
         )
 
         return "extern" if libdevice(op) is None else None

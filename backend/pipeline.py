@@ -31,11 +31,11 @@ from tileir.verify.declarations import RESERVED
 
 @attrs.frozen(eq=False, repr=False)
 class Context:
-    """The information of the stages besides the IR.
+    """The state of the stages besides the IR.
 
     `num_warps` is 0 until it is chosen. `max_registers` is the maximum number of registers per
-    thread (None: no limit). `roles` are the warps of each role. `prefetched` tells whether operands
-    are prefetched as the options request.
+    thread (None: no limit). `roles` are the warps of each role. `prefetched` states whether
+    operands are prefetched as the options request.
     """
 
     target: Target
@@ -81,7 +81,8 @@ def legalize_kernel(module: Module, context: Context) -> tuple[Module, Module]:
 
 
 def _roles(kernel: Function) -> dict[str, int]:
-    """The warps of each function that `kernel` starts as a role. Raises CompileError (TIR0706)."""
+    """The number of warps of each function that `kernel` starts as a role. Raises CompileError
+    (TIR0706)."""
     warps: dict[str, int] = {}
     for op in kernel.ops:
         if op.mnemonic == "gpu.role":
@@ -107,8 +108,8 @@ def _fold_accumulators(function: Function, context: Context) -> Function:
 
 
 def _strip_mine(module: Module, context: Context) -> PassResult:
-    """Strip-mine the kernel. Where chunks would pass from one loop to another through private
-    memory, tiles that are computed element by element and fit all registers stay whole."""
+    """Strip-mine the kernel. If that would pass chunks from one loop to another through private
+    memory, tiles that are computed element by element and fit the registers stay whole."""
     warps = context.options.num_warps or 0
     result = strip_mine_kernel(module, context.kernel, warps=warps)
     if cast(Module, result.ir).stage != "strip_mined":
@@ -130,14 +131,14 @@ def strip_mine_kernel(module: Module, name: str, **options: Any) -> PassResult:
 
 
 def scalarize_steps(function: Function, context: Any) -> Any:
-    """A loop-carried tile of pointers becomes a scalar offset."""
+    """Replace loop-carried tiles of pointers by scalar offsets."""
     from tileir.backend.transforms.scalarize_pointer_steps import scalarize_pointer_steps
 
     return scalarize_pointer_steps(function)
 
 
 def _casts_transposes(function: Function, context: Any) -> bool:
-    """Whether dots may take what is cast after it is transposed."""
+    """Whether dots may use a tile that is cast after it is transposed."""
     return has_op(function, "dot") and has_op(function, "trans") and has_op(function, "fptrunc")
 
 
@@ -170,7 +171,7 @@ def _divides_without_dots(function: Function, context: Any) -> bool:
 
 
 def _divides_wide(function: Function, context: Any) -> bool:
-    """Whether a scalar of 64 bits is divided."""
+    """Whether the function divides a scalar of 64 bits."""
     return any(op.divides and op.results[0].type is I64 for op in function.ops)
 
 
@@ -181,8 +182,8 @@ def _narrow_divisions(function: Function, context: Any) -> Function:
 
 
 def _async_pipeline(function: Function, context: Context) -> tuple[PassResult, Context]:
-    """Asynchronous copies of what feeds dots, in half of shared memory so that two blocks run on a
-    multiprocessor. Where neither `prefetch_operands` nor `max_registers` is stated, a limit of
+    """Copy the operands of dots asynchronously, in half of shared memory, so that two blocks run on
+    a multiprocessor. If neither `prefetch_operands` nor `max_registers` is stated, a limit of
     registers under which another block fits is preferred to prefetched operands."""
     from tileir.backend.software_pipeline.async_pipeline import pipeline_function
     from tileir.backend.software_pipeline.occupancy import register_limit
@@ -205,14 +206,17 @@ def _async_pipeline(function: Function, context: Context) -> tuple[PassResult, C
         function, stages, shared, options.prefetch_operands is not False, num_warps=warps,
         machine=target,
     )  # fmt: skip
-    if options.prefetch_operands:  # where the same comes without, it was not followed
+    if (
+        options.prefetch_operands
+    ):  # if the result is the same without it, the request was not followed
         plain = pipeline_function(function, stages, shared, False, num_warps=warps, machine=target)
         context = attrs.evolve(context, prefetched=_size(outcome) != _size(plain))
     return outcome, context
 
 
 def _warpgroup_warps(function: Function, context: Context) -> int:
-    """The warps that run `function` if warpgroups compute its dots; 0 where they compute none."""
+    """The number of warps that run `function` if warpgroups compute its dots; 0 if they compute
+    none."""
     from tileir.backend.layouts.wgmma import why_not_wgmma
     from tileir.ops.dot import Dot
 
@@ -370,8 +374,8 @@ def _rotate(function: Function, context: Context) -> Function:
 
 
 def _plan_host(module: Module, context: Context) -> Module:
-    """The plan for tensor maps, and for what roles access by threads, in the metadata; a plan of
-    another compilation goes."""
+    """Write the host plan into the metadata: tensor maps, and the data for accesses of roles by
+    threads. A plan of another compilation is removed."""
     kernel = module.functions[context.kernel]
     metadata = {k: v for k, v in module.metadata.items() if not k.startswith(RESERVED)}
     if has_op(kernel, "gpu.tensor_map", "gpu.role"):
@@ -394,12 +398,13 @@ blocks that the loop dominates, every later loop among them."""
 
 
 def has_large_tiles(module: Module, context: Context) -> bool:
-    """Whether a kernel that the backend has not changed has tiles that exceed the register file."""
+    """Whether the kernel, if the backend has not changed it yet, has tiles that exceed the register
+    file."""
     from tileir.backend.demand import is_large, max_tile_words, warps_of
 
     function = module.functions[context.kernel]
     if any(op.mnemonic.startswith("gpu.") for op in function.ops):
-        return False  # what the backend made fits its registers
+        return False  # tiles that the backend created fit the registers
     warps = context.num_warps or context.options.num_warps or 0
     limit = max_tile_words(32 * warps_of(function, warps)[0])
     return any(is_large(op, limit) for op in function.ops)
@@ -433,8 +438,7 @@ def has_branches(function: Function, context: Any) -> bool:
 
 
 def _has_branches_alike(function: Function, context: Any) -> bool:
-    """Whether a block branches to two blocks with equally many ops, which both continue in the same
-    block."""
+    """Whether a block branches to two blocks that have equally many ops and the same successor."""
     for block in function.blocks.values():
         sides = [function.blocks[edge.label] for edge in block.successors]
         if len(sides) == 2 and len(sides[0].ops) == len(sides[1].ops) > 1:
@@ -445,7 +449,7 @@ def _has_branches_alike(function: Function, context: Any) -> bool:
 
 
 def _loads_ahead(function: Function, context: Any) -> bool:
-    """Whether a loop of the function has a dot, or independent iterations."""
+    """Whether a loop of the function has a dot or independent iterations."""
     blocks = function.blocks.values()
     return len(function.blocks) > 1 and (
         has_op(function, "dot")
@@ -477,7 +481,7 @@ def _is_register_limited(function: Function, context: Context) -> bool:
 
 
 def _multiplies_by_threads(function: Function, context: Context) -> bool:
-    """Whether dots are left with rows for warpgroups, in a kernel without roles."""
+    """Whether a kernel without roles has dots left with enough rows for warpgroups."""
     return (
         context.target.wgmma
         and context.num_warps % 4 == 0
@@ -489,8 +493,8 @@ def _multiplies_by_threads(function: Function, context: Context) -> bool:
 
 
 def _multiplies_by_mma(function: Function, context: Context) -> bool:
-    """Whether dots are left to threads with operands that are not in shared memory, in a kernel
-    without roles."""
+    """Whether a kernel without roles has dots left for threads whose operands are not in shared
+    memory."""
     if not context.target.mma or has_op(function, "gpu.role"):
         return False
     dots = [op for op in function.ops if op.mnemonic == "dot"]
@@ -548,9 +552,9 @@ def _needs_shared_memory(module: Module, context: Context) -> bool:
 
 
 def _may_have_hazards(function: Function, context: Any) -> bool:
-    """Whether threads may need a barrier: not where there are only loads and stores through
-    parameters, and no path leads from an access to another one of the same parameter, one of them
-    a store."""
+    """Whether threads may need a barrier. They need none if the function only loads and stores
+    through parameters, and no path leads from an access to another one of the same parameter if one
+    of them is a store."""
     touching = [op for op in function.ops if op.effects & _ORDERED or op.shared is not None]
     for op in touching:
         plain = isinstance(op, (Load, Store)) and not op.effects & Effects.SYNC

@@ -36,7 +36,7 @@ _SPECIFIC = {"wgmma": {"sm_90a"}}
 
 
 def faults(target: Target) -> Iterator[str]:
-    """The errors of `target`. A target of PTX version 0 is no GPU and has none."""
+    """Yield the errors of `target`. A target of PTX version 0 is not a GPU and has none."""
     if target.ptx == 0:
         return
     oldest = OLDEST.get(target.processor)

@@ -25,7 +25,8 @@ allocates much memory and exits; without these, a tenth of its time is page faul
 
 @cache
 def ptxas() -> str | None:
-    """The path of `ptxas`: from PATH, from the PyPI package nvidia-cuda-nvcc, or from Triton."""
+    """The path of `ptxas`: from PATH, from the PyPI package nvidia-cuda-nvcc, or from Triton; None
+    if there is none."""
     import shutil
 
     path = shutil.which("ptxas")
@@ -40,7 +41,7 @@ def ptxas() -> str | None:
 
 
 def is_too_old(error: CompileError) -> bool:
-    """Whether `ptxas` does not know the processor or the PTX version."""
+    """Whether the error states that `ptxas` does not know the processor or the PTX version."""
     text = error.diagnostics[0].message
     return "Unsupported .version" in text or "is not defined for option 'gpu-name'" in text
 
@@ -57,7 +58,10 @@ def assemble_with_ptxas(
         source, result = Path(folder, "kernel.ptx"), Path(folder, "kernel.cubin")
         source.write_text(ptx)
         command = [tool, f"-arch={target.name}", "-v", *options, str(source), "-o", str(result)]
-        environment = {"GLIBC_TUNABLES": _LARGE_PAGES, **os.environ}  # tunables that are set stay
+        environment = {
+            "GLIBC_TUNABLES": _LARGE_PAGES,
+            **os.environ,
+        }  # variables that the user has set are not changed
         done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
         log = done.stdout + done.stderr
         if done.returncode:

@@ -1,10 +1,11 @@
 """The register limit for ptxas: with fewer registers more blocks are resident, with more registers
 more loads are in flight.
 
-ptxas allocates as many registers as a thread may have, without regard to the next number of blocks:
-a kernel of 512 threads with 69 registers has one resident block, and two with 64, which hide each
-other's latency. If all threads of a multiprocessor fit, ptxas waits for one load before it issues
-the next, so that they share registers. `GpuModel` decides.
+ptxas allocates registers without regard to the number of resident blocks. A kernel of 512 threads
+with 69 registers has one resident block; with 64 registers it has two, which hide each other's
+latency. On the other hand, ptxas aims at registers for as many threads as a multiprocessor can
+have: it then waits for one load before it issues the next, so that both use the same registers.
+`GpuModel` estimates which code is faster.
 """
 
 from __future__ import annotations
@@ -106,11 +107,13 @@ _HALVES = {"p": 0, "rs": 1, "r": 2, "f": 2, "rd": 4, "fd": 4, "rq": 8}
 
 @attrs.frozen
 class RegisterChoice:
-    """The choice for a kernel whose blocks have `warps` warps and `shared` bytes of shared memory;
-    with `alone`, a multiprocessor is likely to have one block whatever fits, so that a limit is
-    taken only where it costs nothing. With `dots`, loads are copied ahead, and a limit is tried
-    where a multiprocessor would otherwise have one block, which waits at every barrier, or where
-    few registers are missing."""
+    """The choice for a kernel whose blocks have `warps` warps and `shared` bytes of shared memory.
+
+    With `alone`, a multiprocessor is likely to have a single block whatever fits, so a limit is
+    used only if it costs nothing. With `dots`, loads are copied ahead; a limit is then tried if a
+    multiprocessor would otherwise have a single block, which waits at every barrier, or if few
+    registers are missing.
+    """
 
     machine: GpuModel
     warps: int
@@ -119,10 +122,10 @@ class RegisterChoice:
     dots: bool = False
 
     def best(self, ptx: str, code: Assembled, assemble: Callable[[str], Assembled]) -> Assembled:
-        """The code of the least estimated time: `code`, which was assembled from `ptx`, or the
-        result of `assemble` with another register limit. A limit is also tried on code that takes
-        more registers. Code that spills is a candidate only if `code` spills more. A limit that
-        ptxas rejects is no candidate: a `wgmma` needs all registers of its fragments at once."""
+        """The code with the least estimated time: `code`, which was assembled from `ptx`, or the
+        result of `assemble` with another register limit. Code that takes more registers is also
+        tried with a limit. Code that spills is a candidate only if `code` spills more. A limit that
+        ptxas rejects is not a candidate: a `wgmma` needs all registers of its fragments at once."""
         if not code.registers or ".reqntid" not in ptx:
             return code
         if code.spills:
@@ -155,10 +158,10 @@ class RegisterChoice:
     def _with_all_registers(
         self, ptx: str, code: Assembled, assemble: Callable[[str], Assembled]
     ) -> Assembled:
-        """`code`, which spills, or the code with fewer spills that ptxas generates without its aim
-        at many threads. ptxas 13.0 may keep to 32 or 64 registers for that aim though it spills
-        most values then: a thread of one warp had 4,224 bytes of local memory with 64 registers,
-        and 1,672 with 255."""
+        """`code`, which spills, or the code that ptxas generates when it may use all registers, if
+        that spills less. To have more resident threads, ptxas 13.0 may keep to 32 or 64 registers
+        even if it spills most values then: a block of one warp used 4,224 bytes of local memory per
+        thread with 64 registers, and 1,672 with 255."""
         target = self.machine.target
         most = min(
             target.max_registers, target.registers_per_processor // (self.warps * target.lanes)
@@ -169,9 +172,10 @@ class RegisterChoice:
         return assembled if assembled.spills < code.spills else code
 
     def may_gain(self, variant: CodeVariant, code: Assembled) -> bool:
-        """Whether the kernel is generated again as `variant`, which may spill less than `code`, or
-        take so few registers that more blocks are resident and save enough time. Other orders of
-        instructions are for kernels without dots that do not spill."""
+        """Whether it is worth generating the kernel again as `variant`: it may spill less than
+        `code`, or take so few registers that more blocks are resident and enough time is saved.
+        Variants with another order of instructions are tried only for kernels without dots that do
+        not spill."""
         if code.spills:
             return variant in _ALIVE
         if self.alone or not code.registers or (variant not in _ALIVE and self.dots):
@@ -181,19 +185,20 @@ class RegisterChoice:
         return self.machine.hidden * (1 / resident - 1 / most) >= least
 
     def may_spill_less(self, ptx: str, other: str, variant: CodeVariant) -> bool:
-        """Whether so few registers are alive at once in `other`, the PTX of `variant`, that it is
-        likely to spill less than `ptx` does."""
+        """Whether `other`, the PTX of `variant`, has so few live registers that it is likely to
+        spill less than `ptx`."""
         return live_halves(other) <= _ALIVE[variant] * live_halves(ptx)
 
     def better(self, code: Assembled, other: Assembled) -> Assembled:
-        """`code`, unless `other` spills less, or spills nothing and takes less time."""
+        """`other` if it spills less than `code`, or spills nothing and takes less time; else
+        `code`."""
         if code.spills:
             return other if other.spills < code.spills else code
         gain = self._waiting(code) - self._waiting(other)
         return other if not other.spills and gain >= _LEAST else code
 
     def _directives(self, code: Assembled) -> Iterator[tuple[str, float]]:
-        """The register limits that may save time, and the least time with each."""
+        """Yield the register limits that may save time, each with the least possible time."""
         loads = LoadsInFlight.of(code.cubin)
         is_enough = self.warps * self._in_flight(code) > _ENOUGH_IN_FLIGHT
         if loads.together < loads.block and not self.dots and not is_enough:
@@ -205,17 +210,18 @@ class RegisterChoice:
         yield from self._limits(code)
 
     def _limits(self, code: Assembled) -> Iterator[tuple[str, float]]:
-        """The limit with which more blocks are resident than of `code`, and the least time with as
-        many loads in flight."""
+        """Yield the limit with which more blocks are resident than with `code`, and the least time
+        if as many loads are in flight."""
         limit = None if self.alone and self.dots else self.limit(code.registers)
         if limit is not None:
             words = self.warps * max(1, LoadsInFlight.of(code.cubin).together)
             yield f".maxnreg {limit}", self.machine.waiting(self._resident(limit), words)
 
     def _is_bounded(self, registers: int, needed: int) -> bool:
-        """Whether the aim at many threads may be why ptxas takes `registers` where loads would fill
-        `needed`. It is not where as many blocks would be resident with these as with fewer, nor
-        where only one is: the loads then wait for something else."""
+        """Whether ptxas may have limited itself to `registers`, although loads would fill `needed`,
+        in order to have more resident threads. It has not if `needed` registers allow as many
+        blocks as the fewest registers do. It does not matter if only one block is resident: the
+        loads then wait for another reason."""
         target = self.machine.target
         most = target.resident_blocks(self.warps, target.register_words(self.warps, 1), self.shared)
         resident, needed_blocks = (
@@ -225,9 +231,9 @@ class RegisterChoice:
         return resident > 1 and needed_blocks < most
 
     def limit(self, registers: int) -> int | None:
-        """The most registers of a thread with which more blocks are resident than with `registers`;
-        None where registers do not bound the number of blocks, or where more gain little or need
-        far fewer registers."""
+        """The largest number of registers of a thread with which more blocks are resident than with
+        `registers`; None if registers do not bound the number of blocks, or if more blocks gain
+        little or need far fewer registers."""
         target, resident = self.machine.target, self._fitting(registers)
         fewest = (_FEWEST_OF_DOTS if self.dots and resident > 1 else _FEWEST) * registers
         for more in range(resident + 1, target.blocks_per_processor + 1):
@@ -245,28 +251,29 @@ class RegisterChoice:
         return self.machine.waiting(self._resident(code.registers), words)
 
     def _in_flight(self, code: Assembled) -> int:
-        """Registers that the loads of all threads of a multiprocessor have in flight together:
-        these hide the latency of memory (Little's law)."""
+        """The registers that all loads in flight on a multiprocessor fill. They hide the latency of
+        memory (Little's law)."""
         return self._resident(code.registers) * LoadsInFlight.of(code.cubin).together
 
     def _resident(self, registers: int) -> int:
         return 1 if self.alone else self._fitting(registers)
 
     def _fitting(self, registers: int) -> int:
-        """Blocks that a multiprocessor has space for."""
+        """The number of blocks that fit on a multiprocessor."""
         target = self.machine.target
         words = target.register_words(self.warps, registers)
         return target.resident_blocks(self.warps, words, self.shared)
 
 
 def with_directive(ptx: str, directive: str) -> str:
-    """`ptx`, whose only kernel has one more performance-tuning directive (PTX ISA)."""
+    """`ptx` with an additional performance-tuning directive for its only kernel (PTX ISA)."""
     return re.sub(r"(?m)^(\.reqntid .*)$", rf"\1\n{directive}", ptx, count=1)
 
 
 def live_halves(ptx: str) -> int:
-    """The most halves of registers that are alive at a line of `ptx`: a value from its first line
-    to its last one, and to the end of a loop that reads it and does not define it first."""
+    """The maximum number of 16-bit halves of registers that are live at a line of `ptx`. A value is
+    live from its first line to its last one, and to the end of a loop that reads it before it
+    defines it."""
     first: dict[str, int] = {}
     last: dict[str, int] = {}
     halves: dict[str, int] = {}
@@ -299,10 +306,10 @@ def live_halves(ptx: str) -> int:
 
 
 def is_recurrence(function: Function, threads: int) -> bool:
-    """Whether a loop of `function` loads and stores tiles, and carries others that fill
-    `_STATE` registers of each of `threads` threads: a state, of which a launch has as many as
-    there are sequences and heads, often fewer than the device has multiprocessors. A block then
-    has one of these for itself, and only its own loads are in flight there."""
+    """Whether a loop of `function` loads and stores tiles, and carries other tiles that fill at
+    least `_STATE` registers of each of `threads` threads. Such tiles are a state. A launch has one
+    instance per sequence and head, which is often less than the number of multiprocessors, so a
+    block often runs alone on a multiprocessor and only its own loads are in flight there."""
     return any(
         _state_registers(function, loop) >= _STATE * threads
         and all(_accesses_tiles(function, loop, kinds) for kinds in ((Load, AsyncCopy), (Store,)))
@@ -317,5 +324,5 @@ def _accesses_tiles(function: Function, loop: Loop, kinds: tuple[type[Op], ...])
 
 
 def _state_registers(function: Function, loop: Loop) -> int:
-    """Registers, over all threads, of the tiles that `loop` carries."""
+    """The registers, over all threads, of the tiles that `loop` carries."""
     return sum(registers(p.type) for p in function.blocks[loop.header].parameters)

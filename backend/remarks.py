@@ -1,7 +1,7 @@
-"""Remarks: the treatment of each line of a kernel, and the obstacles to better code.
+"""Remarks on each line of a kernel: how it is compiled, and what prevents better code.
 
-Passes make remarks when they run. The remarks of this module are derived from the kernel with
-layouts, on demand, so that compilation does not pay for them.
+Passes emit remarks when they run. The remarks of this module are derived on demand from the kernel
+with layouts, so that compilation does not pay for them.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _BYTES = 16
 
 
 def access_remarks(function: Function) -> Iterator[Diagnostic]:
-    """Remarks about `function`, whose tiles have layouts: TIR0754 for threads without work,
+    """Yield remarks about `function`, whose tiles have layouts: TIR0754 for threads without work,
     TIR0755 for its accesses to global memory, TIR0756 for its pipelined loads."""
     yield from idle(function)
     yield from dict.fromkeys(_pipelined_loads(function))
@@ -51,7 +51,8 @@ def _accesses(function: Function) -> Iterator[Diagnostic]:
 
 
 def _access(op: Op, contiguity: AccessWidths) -> Diagnostic:
-    """The number of elements that a thread accesses at once, and the obstacle to more."""
+    """A remark on the number of elements that a thread accesses at once, and on what prevents
+    more."""
     tile = cast(Any, op.inputs[0].type)
     size = tile.element.pointee.bytes
     dim, most = contiguous_dim(op, contiguity), max(1, _BYTES // size)
@@ -65,7 +66,7 @@ def _access(op: Op, contiguity: AccessWidths) -> Diagnostic:
 
 
 def _limit(op: Op, contiguity: AccessWidths, dim: int, wider: int, run: int) -> str:
-    """Why an access has less than `wider` elements along `dim`."""
+    """The reason why an access has less than `wider` elements along `dim`."""
     tile = cast(Tile, op.inputs[0].type)
     facts, size = contiguity.facts.of(op.inputs[0]), cast(Pointer, tile.element).pointee.bytes
     if tile.shape[dim] % wider:

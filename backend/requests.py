@@ -1,5 +1,5 @@
-"""Remarks about requests that a compilation did not follow (TIR0760): options, and attributes of
-the kernel and of its loops, that differ from what was compiled, with the reason."""
+"""Remarks about requests that a compilation did not follow (TIR0760), each with the reason.
+Requests are options, and attributes of the kernel and of its loops."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def ignored_requests(
 
 
 def lowered_level(options: Options, level: int, kernel: Function) -> Iterator[Diagnostic]:
-    """A remark if the code is optimised at a lower level than `options` request."""
+    """Yield a remark if the code is optimized at a lower level than `options` request."""
     if level < options.opt_level:
         why = f"level {level} is used, since the code is long and more takes too much time"
         yield _remark(f"opt_level = {options.opt_level}", why, kernel.location)
@@ -168,7 +168,8 @@ def _roles(
 
 
 def _of_roles(attributes: Mapping[str, Any], options: Options) -> dict[str, Any]:
-    """The requests that concern warp specialization, by name; options before attributes."""
+    """The requests that concern warp specialization, by name. Options take precedence over
+    attributes."""
     requests: dict[str, Any] = {}
     for name in ("warp_specialize", *_OF_ROLES):
         option = getattr(options, name)

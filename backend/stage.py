@@ -27,12 +27,12 @@ class Scope(Enum):
 
 
 def no_roles(context: Any) -> tuple[str, ...]:
-    """The roles of a context that names none."""
+    """The roles of a context that has none."""
     return ()
 
 
 def always(subject: Any, context: Any) -> bool:
-    """The condition of a stage that every kernel needs."""
+    """The condition of a stage that applies to every kernel."""
     return True
 
 
@@ -43,7 +43,7 @@ class Stage:
     - `apply(subject, context)` returns the new function or module, a `PassResult`, or a
       `PassResult` and the context for the next stages. It imports the pass, so a kernel that does
       not need the stage does not load it.
-    - `applies(subject, context)` tells whether the subject needs the stage.
+    - `applies(subject, context)` returns whether the subject needs the stage.
     - `snapshot` names the module after the stage.
     - `marker` is the `stage` line of the module from then on.
     """
@@ -59,9 +59,10 @@ class Stage:
 class StageRun(Generic[_C]):
     """The application of tables of stages to a module.
 
-    `roles` are the functions that the kernel starts as roles, and `roles_of` those that the context
-    names, which a stage may set. `recorder`, a `tileir.passmanager.Recorder`, verifies, times and
-    reports every stage; without a recorder this costs nothing."""
+    `roles` are the functions that the kernel starts as roles; `roles_of` returns those that the
+    context names, which a stage may change. `recorder`, a `tileir.passmanager.Recorder`, verifies,
+    times and reports every stage; without a recorder this costs nothing.
+    """
 
     def __init__(
         self, module: Module, kernel: str, context: _C, roles: Sequence[str] = (),
@@ -73,8 +74,8 @@ class StageRun(Generic[_C]):
         self.snapshots: dict[str, Module] = {}
 
     def through(self, stages: Iterable[Stage]) -> None:
-        """Run `stages` in order. Raises what a stage raises; with a recorder also `PassError`,
-        for a defect of a stage."""
+        """Run `stages` in order. Exceptions of stages pass through; with a recorder, `PassError` is
+        raised for a defect of a stage."""
         for stage in stages:
             for name in self._subjects(stage.scope):
                 subject = self.module if name is None else self.module.functions[name]
@@ -87,7 +88,7 @@ class StageRun(Generic[_C]):
 
     @property
     def function(self) -> Function:
-        """The kernel as it is."""
+        """The kernel in its current form."""
         return self.module.functions[self.kernel]
 
     def _subjects(self, scope: Scope) -> Sequence[str | None]:
@@ -107,7 +108,7 @@ class StageRun(Generic[_C]):
         if self.recorder is not None:
             before, module = len(self.recorder.remarks), self.module
             if stage.marker and module.stage is None:
-                module = module.evolve(stage=stage.marker)  # legal for the ops that come
+                module = module.evolve(stage=stage.marker)  # so that the ops that follow are legal
             self.module = self.recorder.apply(module, _node(stage.name), name, change)
             self.remarks += self.recorder.remarks[before:]
             return
@@ -118,19 +119,19 @@ class StageRun(Generic[_C]):
 
 
 def with_function(module: Module, function: Function) -> Module:
-    """`module` with `function` in place of the one of its name."""
+    """`module` with `function` in place of the function of the same name."""
     if module.functions[function.name] is function:
         return module
     return module.with_functions({**module.functions, function.name: function})
 
 
 def with_attributes(function: Function, attributes: Mapping[str, Any]) -> Function:
-    """`function` with `attributes` besides its own."""
+    """`function` with `attributes` in addition to its own."""
     return function.evolve(attributes={**function.attributes, **attributes})
 
 
 def has_op(function: Function, *mnemonics: str) -> bool:
-    """Whether `function` has an op of one of these names."""
+    """Whether `function` contains an op with one of these mnemonics."""
     return any(op.mnemonic in mnemonics for op in function.ops)
 
 

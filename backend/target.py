@@ -12,7 +12,7 @@ from tileir.types import BF16, F16, F32, Element
 VECTOR_BYTES = 16
 """The widest access of one thread that every target has (PTX ISA, ld: .v4.b32)."""
 
-# Of every target: CUDA C++ Programming Guide, "Technical Specifications".
+# The same for every target (CUDA C++ Programming Guide, "Technical Specifications").
 
 LINE_BYTES = 128
 """A line of the first cache."""
@@ -131,8 +131,9 @@ class Target:
         )
 
     def shared_of_residents(self, warps: int, shared: int) -> int:
-        """Return the most bytes of shared memory with which as many blocks of `warps` warps are
-        resident as with `shared` bytes, or as many as have `FEW_WARPS` if these are fewer."""
+        """Return the most bytes of shared memory per block with which as many blocks of `warps`
+        warps are resident as with `shared` bytes, or, if that is fewer, as many blocks as have
+        `FEW_WARPS` warps."""
         blocks = self.resident_blocks(warps, self.register_words(warps, 1), shared)
         blocks = min(blocks, -(-FEW_WARPS // warps))
         return self.shared_per_processor // max(blocks, 1) - _SYSTEM_BYTES
@@ -184,7 +185,9 @@ def target(name: str) -> Target:
     """
     built_in = TARGETS.get(name)
     if built_in is None:
-        from importlib.metadata import entry_points  # slow, and needed for unknown targets only
+        from importlib.metadata import (
+            entry_points,
+        )  # a slow import, needed only for unknown targets
 
         for point in entry_points(group="tileir.targets", name=name):
             return _load(name, point)
@@ -194,7 +197,8 @@ def target(name: str) -> Target:
 
 
 def _load(name: str, point: Any) -> Target:
-    """The target of an entry point. Raises `CompileError` (TIR0718) if it is no target."""
+    """The target that an entry point refers to. Raises `CompileError` (TIR0718) if it is not a
+    target."""
     try:
         loaded = point.load()
     except (ImportError, AttributeError) as error:

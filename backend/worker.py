@@ -1,8 +1,10 @@
-"""The process that `tileir.backend.isolation` starts: answers requests until its input ends.
+"""The program of a worker process of `tileir.backend.isolation`: it answers requests until its
+input ends.
 
-A request is the name of a function, `module:name`, and its arguments, pickled. The answer is
-whether the function returned, and its result or error. Each is preceded by its length in 8
-bytes."""
+A request is the name of a function, `module:name`, and its arguments, pickled. The answer states
+whether the function returned, and contains its result or exception. Requests and answers are
+preceded by their length in 8 bytes.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,7 @@ from typing import IO, Any
 
 
 def send(stream: IO[bytes] | None, data: bytes) -> None:
-    """Write `data`. Raises OSError where the other end is closed."""
+    """Write `data` with its length. Raises OSError if the other end is closed."""
     assert stream is not None
     stream.write(struct.pack(">Q", len(data)) + data)
     stream.flush()
@@ -40,8 +42,9 @@ def _exactly(stream: IO[bytes], size: int) -> bytes:
 
 
 def main() -> None:
-    """Answer requests from standard input on standard output, which nothing else writes to."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides
+    """Answer requests from standard input on standard output. Nothing else writes to standard
+    output."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent handles interrupts
     with suppress(ImportError, OSError, ValueError):
         import resource
 
@@ -61,7 +64,8 @@ def main() -> None:
 
 
 def _watch(parent: int) -> None:
-    """End this process when its parent has ended: while LLVM runs, standard input is not read."""
+    """End this process when its parent has ended, even while LLVM runs and standard input is not
+    read."""
     while os.getppid() == parent:
         time.sleep(1)
     os._exit(0)
@@ -84,8 +88,8 @@ def _function(name: str) -> Any:
 
 
 def pickled_failure(error: Exception) -> bytes:
-    """The answer of a worker for a task that raised `error`: `(False, error)` as pickled bytes. If
-    the error cannot be pickled, a `RuntimeError` with its text takes its place."""
+    """The pickled answer of a worker for a task that raised `error`: `(False, error)`. If the error
+    cannot be pickled, a `RuntimeError` with its text takes its place."""
     try:
         data = pickle.dumps((False, error))
         pickle.loads(data)

@@ -1,5 +1,5 @@
 """Processes that execute the requests of `tileir.backend.isolation`. They are started on demand and
-replaced when they end; a child of a fork does not use those of its parent."""
+replaced when they end. A child of a fork does not use the processes of its parent."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ _POSIX = os.name == "posix"
 
 
 class DiedError(Exception):
-    """A worker ended before it answered; the message has the cause and its output."""
+    """A worker ended before it answered. The message states the cause, and contains its output."""
 
 
 class _Worker:
-    """One process. Used by one thread at a time."""
+    """One process. Only one thread at a time uses it."""
 
     def __init__(self) -> None:
         if not sys.executable:
@@ -50,9 +50,9 @@ class _Worker:
         self._started = False
 
     def call(self, data: bytes, seconds: float) -> Any:
-        """Return the answer of the worker, after at most `seconds` (0, or more than a timer can
-        count: no limit). Raises `DiedError` and `TimeoutError`; the worker has ended then, as after
-        any other exception."""
+        """Return the answer of the worker, after at most `seconds` (no limit if this is 0, or more
+        than a timer supports). Raises `DiedError` and `TimeoutError`. After these, and after any
+        other exception, the worker has ended."""
         timed_out = threading.Event()
         wait = seconds and seconds + (0 if self._started else _STARTING)
         wait = wait if wait <= threading.TIMEOUT_MAX else 0
@@ -109,7 +109,7 @@ class _Worker:
         return f"{_ending(status)}{': ' if words else ''}{words}"
 
     def end(self) -> None:
-        """Kill the process and what it started."""
+        """Kill the process and its children."""
         with suppress(OSError):
             if _POSIX:
                 os.killpg(self._process.pid, signal.SIGKILL)
@@ -118,7 +118,7 @@ class _Worker:
             self._process.wait(10)
 
     def close(self) -> None:
-        """Kill the process, and close what led to it."""
+        """Kill the process, and close the pipes to it."""
         self.end()
         for stream in (self._process.stdin, self._process.stdout, self._written):
             with suppress(OSError):
@@ -134,7 +134,7 @@ def _ending(status: int | None) -> str:
 
 
 def _error_text(text: str) -> str:
-    """The error message of LLVM: its output from the first line that is an error, else the last
+    """The error message of LLVM: its output from the first line that is an error, or else its last
     lines."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     error_lines = [n for n, line in enumerate(lines) if _is_error(line)]
@@ -146,7 +146,7 @@ def _is_error(line: str) -> bool:
 
 
 class _WorkerPool:
-    """The workers of this process: as many as processors, started as they are needed."""
+    """The workers of this process. They are started on demand, at most one per processor."""
 
     def __init__(self) -> None:
         self.pid = os.getpid()
@@ -187,7 +187,7 @@ class _WorkerPool:
                 self.all.remove(worker)
 
     def close(self) -> None:
-        """End all of them."""
+        """End all workers."""
         with self.lock:
             workers, self.all, self.idle = self.all, [], []
         for worker in workers:
@@ -209,7 +209,7 @@ def workers() -> _WorkerPool:
 
 
 def close() -> None:
-    """End the workers of this process; the next task starts others."""
+    """End the workers of this process. The next task starts new ones."""
     global _pool
     with _starting:
         pool, _pool = _pool, None
@@ -218,7 +218,7 @@ def close() -> None:
 
 
 def _reset_after_fork() -> None:
-    """Reset the pool in a child of `fork`: it has its own workers and locks."""
+    """Reset the pool in the child of a fork, which has its own workers and locks."""
     global _pool, _starting
     _pool, _starting = None, threading.Lock()
 

@@ -1,11 +1,12 @@
-"""Matmuls without tensor maps on one H100: are results right, and how long do they take?
+"""Benchmark of matmuls without tensor maps on one H100: correctness and time.
 
     python benchmarks/any_addressing.py --out FOLDER [--seconds 145] [--only matmul,experts]
                                         [--compile]
 
-Writes FOLDER/any_addressing.json. Needs torch; tileir need not be installed; columns of Triton are
-there if it is. Kernels are those of `any_addressing_kernels.py`, compiled by tileir for sm_90a
-without warp specialization."""
+Writes FOLDER/any_addressing.json. Needs torch; tileir need not be installed. Triton is measured if
+it is installed. Kernels are those of `any_addressing_kernels.py`, compiled by tileir for sm_90a
+without warp specialization.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +35,7 @@ CASE_SECONDS = 30
 
 
 class Config(NamedTuple):
-    """Extents of a block, warps, and stages."""
+    """The extents of a block, the number of warps, and the number of stages."""
 
     m: int
     n: int
@@ -47,7 +48,8 @@ class Config(NamedTuple):
 
 
 class Case(NamedTuple):
-    """A kernel at some extents. `sizes` are those of the family."""
+    """A kernel with certain extents. `sizes` are the extents in the order that its family
+    defines."""
 
     family: str
     element: str
@@ -92,14 +94,14 @@ _POINTEES = {"bf16": "bf16", "f16": "fp16", "f8": "fp8e4nv", "tf32": "fp32"}
 
 
 def strides(way: str, m: int, n: int, k: int) -> tuple[int, int, int, int]:
-    """Distances of rows and steps of A, of steps and columns of B; N: neighbours along the last
-    dimension of the order of the matmul."""
+    """The strides of rows and steps of A, and of steps and columns of B. In `way`, N stands for an
+    operand whose last dimension is contiguous."""
     return (*((k, 1) if way[0] == "N" else (1, m)), *((n, 1) if way[1] == "N" else (1, k)))
 
 
 class Launch(NamedTuple):
-    """A kernel of the module of kernels, types of its parameters, those known at compile time, and
-    its grid."""
+    """A kernel of the module of kernels, the types of its parameters, its compile-time constants,
+    and its grid."""
 
     kernel: str
     signature: dict[str, str]
@@ -148,7 +150,7 @@ def launch_of(case: Case, config: Config) -> Launch:
 
 
 def kernels_of(triton: Any, language: Any) -> ModuleType:
-    """The module of kernels, with `triton` as what it imports."""
+    """The module of kernels, imported with `triton` and `language` in place of Triton."""
     before = {name: sys.modules.get(name) for name in ("triton", "triton.language")}
     sys.modules.update({"triton": triton, "triton.language": language})
     try:
@@ -167,7 +169,8 @@ def kernels_of(triton: Any, language: Any) -> ModuleType:
 
 
 def module_of_case(case: Case, config: Config) -> Any:
-    """The program. Imports under another name, so in one thread at a time."""
+    """The module of the kernel of `case`. It imports the kernels under another name, so only one
+    thread may call it at a time."""
     from tileir.frontends import triton as ours
     from tileir.frontends.triton import language
     from tileir.frontends.triton.kernel import from_signature, module_of
@@ -182,7 +185,7 @@ def module_of_case(case: Case, config: Config) -> Any:
 
 
 def compile_module(module: Any, config: Config, target: str) -> Any:
-    """The kernel without tensor maps, assembled."""
+    """The kernel compiled without tensor maps, and assembled."""
     import tileir.backend
 
     options = {"num_warps": config.warps, "num_stages": config.stages, "warp_specialize": False}
@@ -205,8 +208,8 @@ def facts(kernel: Any) -> dict[str, Any]:
 
 
 class Data(NamedTuple):
-    """Arguments of the kernel by name, what torch computes, what is wrong with the result in them
-    (None where nothing is), and operations."""
+    """The arguments of the kernel by name, the result of torch, a function that returns the error
+    of the result (None if there is none), and the number of operations."""
 
     arguments: dict[str, Any]
     peer: Callable[[], Any] | None
@@ -232,7 +235,7 @@ def data_of(case: Case, config: Config) -> Data:
 
 
 def _units(case: Case) -> tuple[float, float]:
-    """Unit roundoffs of results and of operands."""
+    """The unit roundoffs of results and of operands."""
     result = {"f8": "bf16", "tf32": "f32"}.get(case.element, case.element)
     return checks.UNITS[result], checks.UNITS[case.element]
 
@@ -308,7 +311,7 @@ def _experts(torch: Any, case: Case, config: Config, kind: Any) -> Data:
 
 
 def _exact_attention(case: Case, q: Any, k: Any, v: Any, rows: list[int]) -> tuple[Any, Any]:
-    """Attention of [heads, t, d] at sampled rows, and how far results may be off."""
+    """Attention of [heads, t, d] at sampled rows, and the error bound."""
     unit, weights = _units(case)
     exact, bound = checks.attention(
         q[None], k[None], v[None], rows, causal=False, unit=unit, weights=weights
@@ -362,7 +365,7 @@ def _attention(torch: Any, case: Case, config: Config, kind: Any) -> Data:
 
 
 def measure_case(case: Case) -> dict[str, Any]:
-    """Microseconds of all variants of `case` that are right, and what is wrong with others."""
+    """Microseconds of all variants of `case` with correct results, and the errors of the others."""
     import timing
 
     triton = importlib.util.find_spec("triton") is not None
@@ -382,7 +385,7 @@ def measure_case(case: Case) -> dict[str, Any]:
             for (way, x), kernel in built.items() if x == config
         }  # fmt: skip
         if triton:
-            variants[f"triton {config}"] = partial(_stock, launch, data, config)
+            variants[f"triton {config}"] = partial(_triton, launch, data, config)
         for name, variant in variants.items():
             entry = row["variants"][name] = {}
             call = _checked_call(variant, data, entry)
@@ -402,8 +405,8 @@ Variant: TypeAlias = Callable[[], tuple[Callable[[], Any], dict[str, Any]]]
 
 
 def _checked_call(variant: Variant, data: Data, entry: dict[str, Any]) -> Callable[[], Any] | None:
-    """The launch of a variant; None where its result is wrong or it fails, which `entry` then says.
-    Raises RuntimeError where the failure has ended the CUDA context."""
+    """The launch of a variant; None if its result is wrong or it fails, which is recorded in
+    `entry`. Raises RuntimeError if the failure has ended the CUDA context."""
     import torch
 
     data.result.fill_(math.nan)
@@ -423,7 +426,7 @@ def _checked_call(variant: Variant, data: Data, entry: dict[str, Any]) -> Callab
 
 
 def _tileir(kernel: Future[Any], launch: Launch, data: Data) -> Any:
-    """The launch of a kernel that is being compiled (`Variant`)."""
+    """The launch of a kernel that is being compiled (a `Variant`)."""
     import torch
 
     from tileir.backend.driver.launch import LoadedKernel
@@ -443,8 +446,8 @@ def _argument_values(launch: Launch, data: Data) -> Iterator[Any]:
     return (data.arguments[p.arg] for p in source.parameters if p.arg not in launch.constants)
 
 
-def _stock(launch: Launch, data: Data, config: Config) -> Any:
-    """The launch of Triton's kernel (`Variant`)."""
+def _triton(launch: Launch, data: Data, config: Config) -> Any:
+    """The launch of Triton's kernel (a `Variant`)."""
     import triton
     import triton.language
 
@@ -492,7 +495,8 @@ for case in a.cases():
 
 
 def _all(folder: Path, numbers: list[int], end: float) -> dict[str, Any]:
-    """Rows by name: a process works through cases until one crashes or takes too long."""
+    """The rows by name. A process measures cases until one crashes or takes too long; then another
+    process continues."""
     rows: dict[str, Any] = {}
     left = list(numbers)
     while left and time.monotonic() < end - 5:
@@ -538,7 +542,7 @@ def _child(folder: Path, numbers: list[int]) -> int:
 
 
 def _print_rows(rows: dict[str, Any]) -> int:
-    """Print the rows; 1 where a result of tileir is wrong or missing."""
+    """Print the rows. Returns 1 if a result of tileir is wrong or missing."""
     wrong = 0
     for name, row in rows.items():
         print(f"\n{name}: {row.get('failed', '')}")

@@ -1,14 +1,15 @@
-"""Attention forward against cuDNN and FlashAttention (through torch), one GPU, one run.
+"""Benchmark of forward attention against cuDNN and FlashAttention (through torch), on one GPU in
+one run.
 
     python benchmarks/attention.py [--out FILE.json] [--seconds 500] [--kind f16|bf16|f8]
         [--sizes 128,64,96,256] [--lengths 512,2048] [--group 4]
 
-Our kernel is the ordinary `tileir.testing.attention.attention`: pointers, masks, a loop and two
-dots, online softmax. Every result is checked (`checks.attention`) with the output poisoned before.
-Batches times heads are such that batch * t = 16384 and heads * d = 2048; of `--group` heads of
-queries each shares keys and values. `timing.py` says how variants are timed.
-`f8`: e4m3 operands and bf16 results, V as [d, t]; the peers take the same numbers in bf16, since
-torch has no attention of 8 bits.
+The kernel of tileir is the ordinary program `tileir.testing.attention.attention`: pointers, masks,
+a loop and two dots, online softmax. Every result is checked (`checks.attention`); outputs are
+poisoned before. Batches and heads are such that batch * t = 16384 and heads * d = 2048. `--group`
+heads of queries share keys and values. `timing.py` describes the measurement. For `f8`, operands
+are e4m3, results bf16, and V is [d, t]; the peers take the same numbers in bf16, since torch has no
+attention with 8-bit operands.
 """
 
 from __future__ import annotations
@@ -33,9 +34,9 @@ from tileir.testing.attention import attention, heads_together
 
 
 class Block(NamedTuple):
-    """Queries and keys of a tile, whether the kernel is persistent, whether the warpgroups issue
-    their MMAs in alternation (`Options.ordered_softmax`), and whether instances of several heads
-    are scheduled together, as they always are where causal."""
+    """The numbers of queries and keys of a tile, whether the kernel is persistent, whether the
+    warpgroups alternate in issuing their MMAs (`Options.ordered_softmax`), and whether instances of
+    several heads are scheduled together, as they always are in causal attention."""
 
     m: int
     n: int
@@ -84,13 +85,13 @@ CHECKED = 16
 def kernels(
     kind: str, d: int, causal: bool, group: int, blocks: tuple[Block, ...] | None = None
 ) -> dict[Block, LoadedKernel]:
-    """Kernels by tile, of all tiles of `blocks_of` by default. Tiles that do not compile are
-    printed and left out."""
+    """The kernels by tile, for `blocks`, by default those of `blocks_of`. Tiles that do not compile
+    are printed and left out."""
     compiled_kernels = dict[Block, LoadedKernel]()
     eight = kind == "f8"
     for block in blocks or blocks_of(kind, d):
         if causal and block.heads:
-            continue  # every causal kernel is
+            continue  # every causal kernel schedules heads together
         element, result = (F8E4M3, BF16) if eight else (matmul_shapes.TYPES_16_BITS[kind][0], None)
         module = attention(
             block.m, block.n, d, element, result, causal=causal, grouped=group > 1,
@@ -114,23 +115,23 @@ def kernels(
 
 
 def blocks_of(kind: str, d: int) -> tuple[Block, ...]:
-    """The tiles that are tried."""
+    """The tiles that are measured."""
     return (BLOCKS_OF_8_BITS if kind == "f8" else BLOCKS)[d]
 
 
 def shape_of(d: int, t: int, group: int) -> tuple[int, int, int, int]:
-    """Batches, heads of queries, length and size of heads."""
+    """The numbers of batches and of heads of queries, the length, and the head size."""
     return max(1, 16384 // t), 2048 // d // group * group, t, d
 
 
 def scale_of(d: int) -> float:
-    """The scale of scores, to the base 2."""
+    """The scale of scores, for exponentials of base 2."""
     return 1 / math.sqrt(d) / math.log(2)
 
 
 def ours(kernel: LoadedKernel, block: Block, causal: bool, group: int, operands: Any = None) -> Any:
-    """A function of (q, k, v, o) that launches `kernel`; `operands`, if any, take the place of
-    q, k and v."""
+    """A function of (q, k, v, o) that launches `kernel`. If `operands` is not None, it replaces q,
+    k and v."""
     processors = torch.cuda.get_device_properties(0).multi_processor_count
 
     def call(q: Any, k: Any, v: Any, o: Any) -> None:
@@ -148,7 +149,7 @@ def ours(kernel: LoadedKernel, block: Block, causal: bool, group: int, operands:
 
 
 def torch_attention(backend: Any, causal: bool, group: int) -> Any:
-    """A function of (q, k, v, o) that calls torch, which allocates its own result."""
+    """A function of (q, k, v, o) that calls torch, which allocates its result itself."""
 
     def call(q: Any, k: Any, v: Any, o: Any) -> None:
         with sdpa_kernel(backend):
@@ -158,7 +159,8 @@ def torch_attention(backend: Any, causal: bool, group: int) -> Any:
 
 
 def tensors(kind: str, shape: tuple[int, ...], group: int) -> tuple[Any, Any]:
-    """q, k, v and o as the peers take them, and q, k and v of our kernel where these differ."""
+    """The tensors q, k, v and o of the peers, and q, k and v of the kernel of tileir if these
+    differ."""
     fewer = (shape[0], shape[1] // group, *shape[2:])
     dtype = matmul_shapes.TYPES_16_BITS["bf16" if kind == "f8" else kind][1]
     q, k, v = (torch.randn(s, device="cuda").to(dtype) for s in (shape, fewer, fewer))
@@ -173,7 +175,7 @@ def tensors(kind: str, shape: tuple[int, ...], group: int) -> tuple[Any, Any]:
 def row(
     kind: str, d: int, causal: bool, t: int, group: int, compiled: dict[Block, LoadedKernel]
 ) -> Any:
-    """One line of the table."""
+    """One row of the table."""
     torch.manual_seed(t)
     shape = shape_of(d, t, group)
     data, operands = tensors(kind, shape, group)
@@ -216,7 +218,7 @@ def row(
 
 
 def main() -> int:
-    """Measure and print; 1 where a kernel is wrong."""
+    """Measure and print. Returns 1 if a kernel is wrong."""
     return attention_rows.run(__doc__, LENGTHS, kernels, row)
 
 

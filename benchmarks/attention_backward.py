@@ -1,15 +1,16 @@
-"""The gradient of attention against cuDNN and FlashAttention (through torch), one GPU, one run.
+"""Benchmark of the gradient of attention against cuDNN and FlashAttention (through torch), on one
+GPU in one run.
 
     python benchmarks/attention_backward.py [--out FILE.json] [--seconds 500] [--kind f16|bf16]
 
-Ours are the ordinary kernels of `tileir.testing.kernels_backward`, in two variants of three
-launches. `separate`: delta (o * do added up by rows), then dk and dv, then dq. `fused`: delta and
-zeros for dq, then one kernel for all three gradients, which accumulates dq in memory, then the
-scaling of dq. The log-sum-exp of the scores comes from `tileir.testing.attention`. Tiles are chosen
-for each kernel by itself. The three launches of a variant are timed together, as the peers' are,
-and the faster variant counts. Every result is checked in double precision, with the outputs
-poisoned before. Batches times heads are such that batch * t = 16384 and heads * d = 2048; `--group`
-heads of queries share one of keys.
+The kernels of tileir are the ordinary programs of `tileir.testing.kernels_backward`, in two
+variants of three launches. `separate` computes delta (o * do summed over each row), then dk and dv,
+then dq. `fused` computes delta and sets dq to zero, then computes all three gradients in one
+kernel, which accumulates dq in memory, and then scales dq. The log-sum-exp of the scores comes from
+`tileir.testing.attention`. Tiles are chosen for each kernel separately. The three launches of a
+variant are timed together, as those of the peers are, and the faster variant counts. Every result
+is checked in double precision; outputs are poisoned before. Batches and heads are such that batch *
+t = 16384 and heads * d = 2048. `--group` heads of queries share one head of keys.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ from tileir.testing.kernels_backward import (
 
 
 class Block(NamedTuple):
-    """Queries and keys of a tile, and whether the kernel is persistent."""
+    """The numbers of queries and keys of a tile, and whether the kernel is persistent."""
 
     m: int
     n: int
@@ -72,7 +73,7 @@ Call = Callable[[], None]
 
 
 class Data(NamedTuple):
-    """The tensors of a row of the table: `g` is the gradient of the output `o`."""
+    """The tensors of a row of the table. `g` is the gradient of the output `o`."""
 
     q: torch.Tensor
     k: torch.Tensor
@@ -93,12 +94,12 @@ class Data(NamedTuple):
 
     @property
     def scale(self) -> float:
-        """The scale of scores, to the base 2."""
+        """The scale of scores, for exponentials of base 2."""
         return 1 / math.sqrt(self.q.shape[3]) / math.log(2)
 
     @property
     def heads(self) -> tuple[int, int]:
-        """The heads of queries and of keys, in all batches."""
+        """The numbers of heads of queries and of keys, over all batches."""
         return self.q.shape[0] * self.q.shape[1], self.k.shape[0] * self.k.shape[1]
 
     @property
@@ -107,7 +108,7 @@ class Data(NamedTuple):
 
 
 class Kernels(NamedTuple):
-    """Compiled kernels, by tile where there are several."""
+    """The compiled kernels, by tile if there are several."""
 
     forward: LoadedKernel
     delta: LoadedKernel
@@ -123,8 +124,8 @@ def kernels(
     of_keys: tuple[Block, ...] | None = None, of_queries: tuple[Block, ...] | None = None,
     of_all: tuple[Block, ...] | None = None,
 ) -> Kernels:  # fmt: skip
-    """All kernels of one head size, or those of some tiles. Tiles that do not compile are printed
-    and left out."""
+    """All kernels of one head size, or only those of some tiles. Tiles that do not compile are
+    printed and left out."""
     element, first = matmul_shapes.TYPES_16_BITS[kind][0], FORWARD[d]
     forward = attention(first.m, first.n, d, element, causal=causal, save_lse=True, grouped=True)
     of_keys, of_queries, of_all = (
@@ -168,7 +169,7 @@ def _tiles(
 
 
 def inputs(kind: str, d: int, t: int, group: int) -> Data:
-    """Numbers of a normal distribution; outputs are NaN."""
+    """Normally distributed inputs; outputs are NaN."""
     torch.manual_seed(t)
     batch, heads = max(1, 16384 // t), 2048 // d
     dtype = matmul_shapes.TYPES_16_BITS[kind][1]
@@ -183,14 +184,14 @@ def inputs(kind: str, d: int, t: int, group: int) -> Data:
 
 
 def forward(compiled: Kernels, x: Data) -> None:
-    """The output, and the log-sum-exp of the scores."""
+    """Compute the output, and the log-sum-exp of the scores."""
     block, stream = FORWARD[x.q.shape[3]], torch.cuda.current_stream().cuda_stream
     arguments = (x.q, x.k, x.v, x.o, x.t, x.scale, x.logsumexp, x.group)
     compiled.forward[-(-x.t // block.m), x.heads[0]](*arguments, stream=stream)
 
 
 def delta(compiled: Kernels, x: Data) -> Call:
-    """The call for delta."""
+    """The call that computes delta."""
 
     def call() -> None:
         stream = torch.cuda.current_stream().cuda_stream
@@ -200,7 +201,7 @@ def delta(compiled: Kernels, x: Data) -> Call:
 
 
 def keys(kernel: LoadedKernel, block: Block, x: Data) -> Call:
-    """The call for the gradients of keys and values."""
+    """The call that computes the gradients of keys and values."""
 
     def call() -> None:
         stream = torch.cuda.current_stream().cuda_stream
@@ -211,7 +212,7 @@ def keys(kernel: LoadedKernel, block: Block, x: Data) -> Call:
 
 
 def queries(kernel: LoadedKernel, block: Block, x: Data) -> Call:
-    """The call for the gradient of queries."""
+    """The call that computes the gradient of queries."""
 
     def call() -> None:
         stream = torch.cuda.current_stream().cuda_stream
@@ -222,7 +223,8 @@ def queries(kernel: LoadedKernel, block: Block, x: Data) -> Call:
 
 
 def fused_gradients(compiled: Kernels, block: Block, x: Data) -> Call:
-    """The calls for all gradients: delta and zeros for dq, the fused kernel, the scaling of dq."""
+    """The calls that compute all gradients: delta and zeros for dq, the fused kernel, the scaling
+    of dq."""
 
     def call() -> None:
         stream = torch.cuda.current_stream().cuda_stream
@@ -237,7 +239,7 @@ def fused_gradients(compiled: Kernels, block: Block, x: Data) -> Call:
 
 
 def peer(backend: Any, x: Data, causal: bool) -> Call:
-    """The call for torch's gradients."""
+    """The call that computes torch's gradients."""
     with sdpa_kernel(backend):
         inputs = [y.detach().clone().requires_grad_() for y in (x.q, x.k, x.v)]
         out = attend(*inputs, is_causal=causal, enable_gqa=x.group > 1)
@@ -256,7 +258,7 @@ SUMMED = 1024
 
 
 def exact(x: Data, causal: bool, unit: float) -> dict[str, tuple[Any, Any]]:
-    """The gradients at sampled rows of every head, and how far each may be off."""
+    """The gradients at sampled rows of every head, each with its error bound."""
     inputs = (x.q, x.k, x.v, x.g)
     return checks.gradients(inputs, statistics(x, causal), rows_of(x), causal=causal, unit=unit)
 
@@ -267,9 +269,9 @@ def rows_of(x: Data) -> list[int]:
 
 
 def statistics(x: Data, causal: bool) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """For each query, in double precision: the logarithm of the sum of raised scores; the sum of
-    the result times its gradient; and the root of the sum of squares of what is rounded in that
-    sum, the elements of the result and the weights."""
+    """For each query, in double precision: the log-sum-exp of the scores; the sum of the result
+    times its gradient; and the square root of the sum of squares of the rounded terms of that sum,
+    the elements of the result and the weights."""
     logarithms, deltas, roundings = (list[torch.Tensor]() for _ in range(3))
     k, v = (y.repeat_interleave(x.group, 1).double() for y in (x.k, x.v))
     for start in range(0, x.t, SUMMED):
@@ -287,8 +289,10 @@ def statistics(x: Data, causal: bool) -> tuple[torch.Tensor, torch.Tensor, torch
     return torch.cat(logarithms, 2), torch.cat(deltas, 2), torch.cat(roundings, 2)
 
 
-def far(x: Data, expected: dict[str, tuple[Any, Any]], names: tuple[str, ...]) -> str | None:
-    """The error in outputs, or None. Poisons them for the next check."""
+def output_error(
+    x: Data, expected: dict[str, tuple[Any, Any]], names: tuple[str, ...]
+) -> str | None:
+    """The error in outputs, or None. Poisons the outputs for the next check."""
     why: str | None = None
     for name in names:
         output = getattr(x, name)
@@ -301,7 +305,7 @@ def far(x: Data, expected: dict[str, tuple[Any, Any]], names: tuple[str, ...]) -
 
 
 def candidates(compiled: Kernels, x: Data) -> dict[str, tuple[Call, tuple[str, ...]]]:
-    """Calls by name, and what they write."""
+    """Calls by name, each with the names of the outputs that it writes."""
     calls = {f"keys {b}": (keys(k, b, x), ("dk", "dv")) for b, k in compiled.keys.items()}
     calls |= {f"queries {b}": (queries(k, b, x), ("dq",)) for b, k in compiled.queries.items()}
     return calls | {
@@ -309,14 +313,16 @@ def candidates(compiled: Kernels, x: Data) -> dict[str, tuple[Call, tuple[str, .
     }
 
 
-def right(compiled: Kernels, x: Data, causal: bool, unit: float) -> tuple[dict[str, Call], Any]:
-    """The candidates whose results are right, and what is wrong with the others."""
+def correct_candidates(
+    compiled: Kernels, x: Data, causal: bool, unit: float
+) -> tuple[dict[str, Call], Any]:
+    """The candidates with correct results, and the errors of the others."""
     forward(compiled, x)
     delta(compiled, x)()
     expected, calls, failed = exact(x, causal, unit), {}, {}
     for name, (call, outputs) in candidates(compiled, x).items():
         call()
-        why = far(x, expected, outputs)
+        why = output_error(x, expected, outputs)
         if why is None:
             calls[name] = call
         else:
@@ -325,9 +331,9 @@ def right(compiled: Kernels, x: Data, causal: bool, unit: float) -> tuple[dict[s
 
 
 def row(kind: str, d: int, causal: bool, t: int, group: int, compiled: Kernels) -> Any:
-    """One line of the table."""
+    """One row of the table."""
     x = inputs(kind, d, t, group)
-    calls, failed = right(compiled, x, causal, matmul_shapes.TYPES_16_BITS[kind][2])
+    calls, failed = correct_candidates(compiled, x, causal, matmul_shapes.TYPES_16_BITS[kind][2])
     single = timing.measure(calls, ())
     best = {
         part: min((n for n in single if n.startswith(part)), key=single.__getitem__, default=None)
@@ -364,7 +370,7 @@ def row(kind: str, d: int, causal: bool, t: int, group: int, compiled: Kernels) 
 
 
 def sequence(calls: list[Call]) -> Call:
-    """One call for all."""
+    """One call that makes all `calls`."""
 
     def call() -> None:
         for each in calls:
@@ -374,7 +380,7 @@ def sequence(calls: list[Call]) -> Call:
 
 
 def main() -> int:
-    """Measure and print; 1 where a kernel is wrong."""
+    """Measure and print. Returns 1 if a kernel is wrong."""
     return attention_rows.run(
         __doc__, LENGTHS, lambda kind, d, causal, group: kernels(kind, d, causal), row
     )

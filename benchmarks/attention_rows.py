@@ -1,4 +1,5 @@
-"""The command of the benchmarks of attention: which rows are measured, and their file."""
+"""The command line of the attention benchmarks: it selects the rows to measure, and writes their
+file."""
 
 from __future__ import annotations
 
@@ -18,10 +19,11 @@ def run(
     kernels: Callable[[str, int, bool, int], Any],
     row: Callable[[str, int, bool, int, int, Any], dict[str, Any]],
 ) -> int:
-    """Measure and print; 1 where a kernel is wrong.
+    """Measure and print. Returns 1 if a kernel is wrong.
 
     `kernels(kind, d, causal, group)` compiles, and `row(kind, d, causal, t, group, compiled)`
-    measures."""
+    measures.
+    """
     parser = argparse.ArgumentParser(description=about.split("\n")[0])
     parser.add_argument("--out")
     parser.add_argument("--kind", default="bf16")

@@ -1,17 +1,18 @@
-"""The check of every benchmark: sampled rows of all outputs against a reference in f64.
+"""The result check of all benchmarks: sampled rows of all outputs are compared with a reference in
+f64.
 
     rows = checks.sample(extent)                           first, last and random rows
     exact, bound = checks.matmul(a[rows], b[:, columns], checks.UNITS["f16"])
     why = checks.fault(result[rows][:, columns], exact, bound)      None where nothing is wrong
 
-A bound is relative: two roundings of the result, and the roundings of the terms that it is a sum
-of. Those are independent, so that the error of a sum grows with the root of their number (Higham
-and Mary, "A new approach to probabilistic rounding error analysis", 2019); a bound that grows with
-the number would accept zeros where many terms nearly cancel. `fault` refuses a bound that could not
-tell a result of zeros, or one whose rows or columns are exchanged.
+A bound is relative: it covers two roundings of the result, and the roundings of the terms of which
+it is the sum. These are independent, so the error of a sum grows with the square root of their
+number (Higham and Mary, "A new approach to probabilistic rounding error analysis", 2019); a bound
+that grows with the number would accept zeros where many terms nearly cancel. `fault` rejects a
+bound that would accept a result of zeros, or one whose rows or columns are exchanged.
 
-Arrays are numpy's; tensors of torch are copied to the host (`host`), so that this is tested without
-a GPU.
+Arrays are numpy's; tensors of torch are copied to the host (`host`). The checks can therefore be
+tested without a GPU.
 """
 
 from __future__ import annotations
@@ -38,13 +39,13 @@ ROWS = 64
 
 
 def host(x: Any) -> Array:
-    """A tensor or an array as one of numpy, in f64."""
+    """A tensor or array as a numpy array in f64."""
     return x.detach().double().cpu().numpy() if hasattr(x, "detach") else np.asarray(x, np.float64)
 
 
 def sample(extent: int, count: int = ROWS, seed: int = 0) -> list[int]:
-    """`count` different indices below `extent` in order, the first and the last among them; all
-    where there are no more."""
+    """`count` distinct indices below `extent` in ascending order, including the first and the last;
+    all indices if there are no more."""
     if extent <= count:
         return list(range(extent))
     inner = np.random.default_rng([seed, extent]).choice(extent - 2, count - 2, replace=False) + 1
@@ -52,8 +53,8 @@ def sample(extent: int, count: int = ROWS, seed: int = 0) -> list[int]:
 
 
 def some_rows(*arrays: Any, count: int = 1024) -> tuple[Any, ...]:
-    """The same sampled rows, along the last dimension, of arrays of one shape; sampled elements of
-    arrays of one dimension."""
+    """The same sampled rows, along the last dimension, of arrays of one shape. Of arrays with one
+    dimension, elements are sampled."""
     last = arrays[0].shape[-1] if len(arrays[0].shape) > 1 else 1
     flat = [x.reshape(-1, last) for x in arrays]
     count *= 64 if last == 1 else 1
@@ -91,8 +92,8 @@ def _scale(mine: Array, exact: Array) -> float:
 
 
 def _scale_error(exact: Array, bound: Array) -> float:
-    """The error bound of the scale. Errors of elements are independent except for the roundings
-    that are relative to an element, a quarter of which may be common to all. Those of few elements
+    """The error bound of the scale. Errors of elements are independent, except that a quarter of
+    the roundings relative to an element may be common to all elements. The errors of few elements
     do not cancel."""
     norm = float((exact * exact).sum())
     if not norm:
@@ -112,8 +113,8 @@ def _check_bound(exact: Array, bound: Array) -> None:
 
 
 def wrong_results(exact: Array) -> dict[str, Array]:
-    """Results that every check has to refuse: zeros, and neighbours exchanged along each dimension,
-    where that makes a difference."""
+    """Results that every check must reject: zeros, and neighbours exchanged along each dimension,
+    if that changes the result."""
     wrong = {"zeros": np.zeros_like(exact)}
     for dim in range(exact.ndim):
         moved = np.roll(exact, 1, dim)
@@ -148,7 +149,8 @@ def _halves(x: Any, multiplier: int) -> tuple[Any, Any]:
 
 
 def elementwise(exact: Any, unit: float, inner: float = 0.0) -> tuple[Array, Array]:
-    """A result that is computed with a relative error of `inner` and then rounded."""
+    """A result that is computed with a relative error of `inner` and then rounded, with its
+    bound."""
     right = host(exact)
     return right, np.abs(right) * (2 * unit + inner)
 
@@ -169,8 +171,8 @@ def matmul(
 
 
 def near(exact: Any, off: float, scale: Any = None) -> tuple[Array, Array]:
-    """A result whose errors are up to `off` of the element and of `scale`, the root mean square of
-    all unless stated."""
+    """A result with errors of up to `off` times the element and `off` times `scale`, which is the
+    root mean square of all elements if it is None."""
     right = host(exact)
     size = np.sqrt(np.square(right).mean()) if scale is None else host(scale)
     return right, off * (np.abs(right) + size)
@@ -198,9 +200,10 @@ def _weights(q: Array, k: Array, rows: list[int], causal: bool) -> tuple[Array, 
 def attention(
     q: Any, k: Any, v: Any, rows: list[int], *, causal: bool, unit: float, weights: float
 ) -> tuple[Array, Array]:
-    """Attention of [batches, heads, t, d] at sampled rows of all heads; fewer heads of keys are
-    each shared by as many of queries. `weights` rounds the weights, the smallest to a fixed point
-    2**-10 below the largest where they have 8 bits; `unit` the result."""
+    """Attention of [batches, heads, t, d] at sampled rows of all heads, with its bound. If there
+    are fewer heads of keys, each is shared by equally many heads of queries. `unit` is the rounding
+    of the result, `weights` that of the weights. Weights of 8 bits are rounded to a fixed point
+    2**-10 below the largest one if they are small."""
     group = q.shape[1] // k.shape[1]
     keys, values = (np.repeat(host(x), group, 1) for x in (k, v))
     raised, total = _weights(host(q), keys, rows, causal)
@@ -262,7 +265,7 @@ def convolution(
     x: Any, taps: Any, places: list[tuple[int, int, int]], unit: float, stride: int = 1
 ) -> tuple[Array, Array]:
     """A convolution of images [n, h, w, c] with taps [r, s, c, k], padded to the same size, at
-    `places` (image, row, column) of the result."""
+    `places` (image, row, column) of the result, with its bound."""
     images, filters = host(x), host(taps)
     r, s, c, k = filters.shape
     padded = np.pad(images, ((0, 0), (r // 2, r // 2), (s // 2, s // 2), (0, 0)))

@@ -39,7 +39,7 @@ assert compile(add(), {target!r}).cubin
 
 
 def seconds() -> float:
-    """Seconds of the processor, for this process and its finished children."""
+    """Processor time in seconds of this process and its finished children."""
     used = [resource.getrusage(w) for w in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
     return sum(u.ru_utime + u.ru_stime for u in used)
 
@@ -48,7 +48,8 @@ def seconds() -> float:
 def once(
     make: Callable[[], Module], target: str, options: Options | None = None
 ) -> dict[str, float]:
-    """Milliseconds per stage from the builder on, their sum, that of the clock, and registers."""
+    """Milliseconds per stage, starting with the builder; their sum; wall-clock milliseconds; and
+    registers."""
     machine, times, start = target_named(target), [seconds()], time.perf_counter()
     module = make()
     times.append(seconds())
@@ -80,13 +81,14 @@ def least(runs: list[dict[str, float]]) -> dict[str, float]:
 
 
 def kernels(target: str, peers: Mapping[str, str], repeats: int) -> dict[str, Any]:
-    """Ours and the peers', interleaved, so that a busy machine is busy for all."""
+    """The times of tileir and of the peers, interleaved, so that a busy machine affects all of
+    them."""
     runs: dict[str, list[dict[str, float]]] = {name: [] for name in KERNELS}
     theirs: dict[tuple[str, str], list[dict[str, float]]] = defaultdict(list)
     for make in KERNELS.values():
         once(make, target)
     for _ in range(repeats):
-        once(KERNELS["add"], target)  # as the peers' processes do: it is warm for all
+        once(KERNELS["add"], target)  # a warm-up, which the peers' processes also do
         for name, make in KERNELS.items():
             runs[name].append(once(make, target))
         for peer, python in peers.items():
@@ -129,8 +131,8 @@ def growth(target: str, shapes: list[str], small: int = 4000, large: int = 32000
 
 
 def fresh(target: str, peers: Mapping[str, str], repeats: int) -> dict[str, float]:
-    """Seconds of a process that compiles its first kernel: start, imports and all, ours and the
-    peers', interleaved; processor time and wall-clock time."""
+    """Processor and wall-clock seconds of a process that compiles its first kernel, including
+    start-up and imports, for tileir and the peers, interleaved."""
     commands = {"tileir": [sys.executable, "-c", FRESH.format(here=str(HERE), target=target)]}
     for peer, python in peers.items():
         commands[peer] = [*_command(peer, python, target), "--first"]
@@ -145,7 +147,7 @@ def fresh(target: str, peers: Mapping[str, str], repeats: int) -> dict[str, floa
 
 
 def _process(command: list[str]) -> dict[str, float]:
-    """Seconds that a command takes, its modules compiled to bytecode as usual."""
+    """The seconds that a command takes, with its modules compiled to bytecode as usual."""
     environment = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
     start, used = time.perf_counter(), seconds()
     subprocess.run(command, capture_output=True, check=True, env=environment)

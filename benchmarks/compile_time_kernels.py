@@ -1,5 +1,5 @@
-"""The programs that `compile_time.py` compiles: three kernels people write, and long programs of
-one shape each, as long as asked."""
+"""The programs that `compile_time.py` compiles: three typical kernels, and generated programs of
+one form and any length."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tileir.ir import Module
 
 
 def add(block: int = 1024) -> Module:
-    """z = x + y, masked at the end."""
+    """z = x + y, with a mask at the end."""
     b = Builder()
     data = arg(pointer(F32), aligned=16)
     with b.kernel("add", x=data, y=data, z=data, n=arg(I32, multiple_of=16)) as (x, y, z, n):
@@ -22,7 +22,7 @@ def add(block: int = 1024) -> Module:
 
 
 def softmax(block: int = 1024) -> Module:
-    """One row of `n` elements per instance."""
+    """A softmax of one row of `n` elements per instance."""
     b = Builder()
     data = arg(pointer(F32), aligned=16)
     with b.kernel("softmax", y=data, x=data, n=arg(I32, multiple_of=16)) as (y, x, n):
@@ -67,7 +67,7 @@ def arithmetic(ops: int) -> Module:
 
 
 def accesses(ops: int) -> Module:
-    """Masked loads and stores of many tiles, eleven ops each."""
+    """Masked loads and stores of many tiles, eleven ops for each tile."""
     b = Builder()
     with b.kernel("accesses", x=pointer(F32), y=pointer(F32), n=I32) as (x, y, n):
         lanes = b.arange(128)
@@ -79,7 +79,7 @@ def accesses(ops: int) -> Module:
 
 
 def branches(ops: int) -> Module:
-    """One conditional after the other, six ops and three blocks each."""
+    """A sequence of conditionals, six ops and three blocks for each."""
     b = Builder()
     with b.kernel("branches", x=pointer(F32), y=pointer(F32), n=I32) as (x, y, n):
         lanes = b.arange(128)
@@ -92,7 +92,7 @@ def branches(ops: int) -> Module:
 
 
 def loops(ops: int) -> Module:
-    """One small loop after the other, eight ops each."""
+    """A sequence of small loops, eight ops for each."""
     b = Builder()
     with b.kernel("loops", x=pointer(F32), y=pointer(F32), n=I32) as (x, y, n):
         lanes = b.arange(128)
@@ -105,7 +105,7 @@ def loops(ops: int) -> Module:
 
 
 def reductions(ops: int) -> Module:
-    """Reductions of tiles over all threads, each of the result before, four ops each."""
+    """Reductions of tiles over all threads, each of the previous result, four ops for each."""
     b = Builder()
     with b.kernel("reductions", x=pointer(F32), y=pointer(F32)) as (x, y):
         lanes = b.arange(128)
@@ -117,7 +117,7 @@ def reductions(ops: int) -> Module:
 
 
 def conversions(ops: int) -> Module:
-    """Transpositions through shared memory, three ops each."""
+    """Transposes through shared memory, three ops for each."""
     b = Builder()
     with b.kernel("conversions", x=pointer(F32), y=pointer(F32)) as (x, y):
         place = b.arange(16)[:, None] * 16 + b.arange(16)

@@ -2,9 +2,10 @@
 
     python benchmarks/compile_time_tilelang.py CAPABILITY [--first]
 
-The kernels of `compile_time.py`, in the Python that has TileLang; no GPU is needed, but `nvcc`.
-Each is compiled into an empty cache after one that warms the process up: `total` of the processor,
-with child processes, and `clock`. With `--first`, one kernel and nothing else.
+Compiles the kernels of `compile_time.py`. Run it with the Python that has TileLang; it needs
+`nvcc`, but no GPU. Each kernel is compiled with an empty cache, after a warm-up kernel. `total` is
+processor time including child processes, `clock` is wall-clock time. With `--first`, only one
+kernel is compiled.
 """
 # ruff: noqa: ANN201
 
@@ -22,7 +23,7 @@ from collections.abc import Callable
 from typing import Any
 
 FOLDER = tempfile.TemporaryDirectory()
-os.environ["TILELANG_CACHE_DIR"] = FOLDER.name  # read as it is imported
+os.environ["TILELANG_CACHE_DIR"] = FOLDER.name  # TileLang reads it during its import
 
 import tilelang  # type: ignore[import-not-found]  # noqa: E402
 import tilelang.language as T  # type: ignore[import-not-found]  # noqa: E402, N812
@@ -90,7 +91,7 @@ def seconds() -> float:
 
 
 def compile_times(kernel: Callable[..., Any], architecture: str, *extents: int) -> dict[str, float]:
-    """Milliseconds to compile a kernel, from the call that reads its source on."""
+    """Milliseconds to compile a kernel, including reading its source."""
     target = tvm.target.Target({"kind": "cuda", "arch": architecture})
     start, used = time.perf_counter(), seconds()
     with target:

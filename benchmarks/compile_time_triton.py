@@ -2,9 +2,9 @@
 
     python benchmarks/compile_time_triton.py CAPABILITY [--first]
 
-The kernels of `compile_time.py`, in the Python that has Triton; no GPU is needed. Each is compiled
-into an empty cache after one that warms the process up: `total` of the processor, with child
-processes, and `clock`. With `--first`, one kernel and nothing else.
+Compiles the kernels of `compile_time.py`. Run it with the Python that has Triton; it needs no GPU.
+Each kernel is compiled with an empty cache, after a warm-up kernel. `total` is processor time
+including child processes, `clock` is wall-clock time. With `--first`, only one kernel is compiled.
 """
 # ruff: noqa: ANN001, ANN201
 

@@ -33,7 +33,7 @@ can read this file."""
 
 
 def kernels() -> Iterator[Kernel]:
-    """Every kernel, with a name that no other has."""
+    """Yield every kernel, with a unique name."""
     yield from from_files()
     for name, make, options in with_dots():
         yield f"benchmarks/{name}", make, "sm_90a", None, options
@@ -43,14 +43,14 @@ def kernels() -> Iterator[Kernel]:
 
 
 def from_files() -> Iterator[Kernel]:
-    """The kernels of files, for two GPUs and the CPU."""
+    """Yield the kernels of files, for two GPUs and the CPU."""
     paths = sorted({path for pattern in FILES for path in ROOT.glob(pattern)})
     for path in paths:
         read = partial(parse_file, path)
         try:
             names = [f.name for f in read().functions.values() if f.kernel]
         except TileirError:
-            continue  # files of errors
+            continue  # files with errors
         for kernel in names:
             for target in ("sm_90a", "sm_80", "cpu"):
                 place = path.relative_to(ROOT).with_suffix("")
@@ -62,7 +62,7 @@ def parse_file(path: Path) -> Module:
 
 
 def with_dots() -> Iterator[tuple[str, Callable[[], Module], dict[str, Any]]]:
-    """Kernels with dots, with the options that benchmarks compile them with."""
+    """Yield kernels with dots, with the options that the benchmarks use."""
     for d, m, n in ((64, 192, 128), (64, 128, 128), (96, 128, 96), (128, 128, 128), (256, 128, 64)):
         for causal in (False, True):
             make = partial(attention, m, n, d, BF16, causal=causal, arranged=causal)
@@ -112,7 +112,7 @@ def with_dots() -> Iterator[tuple[str, Callable[[], Module], dict[str, Any]]]:
 
 
 def memory_bound() -> Iterator[tuple[str, Callable[[], Module]]]:
-    """Kernels without dots."""
+    """Yield kernels without dots."""
     by_rows = ("softmax", "rms_norm", "layer_norm", "tvd", "kl_div")
     for columns, block in ((1024, 4), (4096, 1), (1000, 3)):
         for name in by_rows:

@@ -1,13 +1,14 @@
-"""Conversions of tiles through shared memory on one GPU, against the wavefronts counted for them.
+"""Benchmark of layout conversions through shared memory on one GPU, compared with the counted
+wavefronts.
 
     python benchmarks/conversions.py [--out FILE.json]
 
 A kernel converts a tile from a row-major to a column-major layout and back in a loop, with several
-blocks on an SM, so that shared memory is the bottleneck: a wavefront takes a cycle. Printed are
-cycles of an SM for the two conversions, the wavefronts counted from addresses, and how many of them
-are bank conflicts: once with the computed swizzle, which has none, and once without any (there LLVM
-makes some accesses wider than counted). The count holds on the device where the cycles are close to
-it.
+blocks on a multiprocessor, so that shared memory is the bottleneck: a wavefront takes a cycle. The
+table has the cycles of a multiprocessor for the two conversions, the wavefronts counted from
+addresses, and the number of bank conflicts among them: once with the computed swizzle, which has
+none, and once without a swizzle (LLVM then makes some accesses wider than counted). The counts are
+confirmed if the cycles are close to them.
 """
 
 from __future__ import annotations
@@ -73,7 +74,7 @@ exit:
 
 
 def compile_kernel(element: str, size: int, shape: tuple[int, int], machine: str) -> CompiledKernel:
-    """The kernel that converts a tile to columns and back."""
+    """The kernel that converts a tile to a column-major layout and back."""
     rows, columns = (blocked_layout(shape, order, 16 // size, WARPS) for order in ((1, 0), (0, 1)))
     text = TEXT.format(
         rows=rows, columns=columns, element=element, warps=WARPS, m=shape[0], n=shape[1],
@@ -90,12 +91,13 @@ def compile_kernel(element: str, size: int, shape: tuple[int, int], machine: str
 
 
 def plain(source: Columns, target: Columns, bits: int, size: int) -> Swizzle:
-    """Column-major offsets, one element at a time."""
+    """Column-major offsets without a swizzle, one element at a time."""
     return Swizzle(tuple(1 << i for i in range(bits)), 0, 0)
 
 
 def count_wavefronts(size: int, shape: tuple[int, int]) -> tuple[int, int]:
-    """Wavefronts of a block for both conversions, and those of them that are conflicts."""
+    """The wavefronts of a block for both conversions, and the number of those caused by bank
+    conflicts."""
     rows, columns = (blocked_layout(shape, order, 16 // size, WARPS) for order in ((1, 0), (0, 1)))
     total = more = 0
     for source, target_ in ((rows, columns), (columns, rows)):
@@ -110,7 +112,8 @@ def count_wavefronts(size: int, shape: tuple[int, int]) -> tuple[int, int]:
 
 
 def cycles(kernel: LoadedKernel, element: str, shape: tuple[int, int]) -> float:
-    """Cycles of an SM for both conversions, at the clock that the driver reports now."""
+    """The cycles of a multiprocessor for both conversions, at the clock that the driver currently
+    reports."""
     properties = torch.cuda.get_device_properties(0)
     blocks = properties.multi_processor_count * BLOCKS
     kind = {"f32": torch.float32, "f16": torch.float16, "i8": torch.int8}[element]
@@ -128,7 +131,7 @@ def cycles(kernel: LoadedKernel, element: str, shape: tuple[int, int]) -> float:
 
 
 def main() -> None:
-    """Print a table; write it as JSON where asked."""
+    """Print a table, and write it as JSON if requested."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out")
     options = parser.parse_args()

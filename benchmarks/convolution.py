@@ -1,9 +1,10 @@
-"""Convolutions of Lamont et al. on one GPU, with and without a staged halo (`stage_halo`).
+"""Benchmark of the convolutions of Lamont et al. on one GPU, with and without a staged halo
+(`stage_halo`).
 
     python benchmarks/convolution.py [--size N] [--out FILE.json]
 
-An image of N x N (4096 by default) in f32 and one window, as in the document. Printed are
-microseconds of the median launch, each with a cold L2, of the kernels of
+The image has N x N elements (4096 by default) of f32, and there is one window, as in the document.
+The table has microseconds of the median launch, with a cold L2, of the kernels of
 `tests/corpus/lamont_conv2d` with `stage_halo` off and on, and of `torch.nn.functional.conv2d`
 (cuDNN, without TF32). A line is printed only if both kernels agree with a float64 convolution.
 """
@@ -38,7 +39,7 @@ class Shape:
     dilation: int = 1
 
     def torch(self, x: torch.Tensor, k: torch.Tensor) -> torch.Tensor:
-        """The same by torch, rows and columns alone."""
+        """The same convolution by torch, of a matrix without batch and channels."""
         steps = {"stride": self.stride, "padding": self.padding, "dilation": self.dilation}
         return torch.nn.functional.conv2d(x[None, None], k[None, None], **steps)[0, 0]
 
@@ -59,7 +60,7 @@ def kernel(name: str, windows: bool) -> LoadedKernel:
 
 
 def line(name: str, size: int) -> dict[str, Any]:
-    """Microseconds by variant; raises AssertionError for a wrong result."""
+    """Microseconds by variant. Raises AssertionError for a wrong result."""
     shape = SHAPES[name]
     x = torch.randn(size, size, device="cuda")
     k = torch.randn(shape.window, shape.window, device="cuda")

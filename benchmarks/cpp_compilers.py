@@ -1,4 +1,4 @@
-"""The C++ compiler of programs that use the libraries of torch."""
+"""The choice of a C++ compiler for programs that use the libraries of torch."""
 
 from __future__ import annotations
 
@@ -13,10 +13,13 @@ CANDIDATES = (os.environ.get("CXX", ""), "g++", "/usr/bin/g++", "c++", "clang++"
 
 
 def compiler_with_shared_library(candidates: Sequence[str] = CANDIDATES) -> str | None:
-    """The first command among `candidates` whose results are linked to the shared library of C++;
-    None without any. A compiler may link a static one where it has no other. Then a process with
-    torch has two of them, and `std::regex`, which AOTInductor's packages use as they are loaded,
-    takes the facets of one locale by the numbers of the other: a segmentation fault."""
+    """The first command among `candidates` that links the shared C++ library; None if there is
+    none.
+
+    A compiler may link a static library if it has no shared one. A process with torch then has two
+    copies of the library, and `std::regex`, which AOTInductor's packages use while they are loaded,
+    takes the facets of one locale by the numbers of the other: a segmentation fault.
+    """
     for command in dict.fromkeys(filter(None, candidates)):
         if _links_shared_library(shlex.split(command)):
             return command

@@ -1,12 +1,13 @@
-"""Kernels as native code of this machine's CPU against numpy, both on all processors.
+"""Benchmark of kernels as native code of this machine's CPU against numpy, both on all processors.
 
     python benchmarks/cpu.py [--repeats 9] [--out FILE.json]
 
-Softmax, layer normalisation and GELU of f32 against the numpy statements that a user would write,
-and a matmul against numpy's BLAS. Every result is checked before it is timed. The two alternate, so
-that a busy machine slows both, and a figure is the median of the repetitions. Both write to outputs
-that are already allocated. A pause and an untimed run precede each timed run: threads of OpenBLAS
-spin for some time after a matmul and would take a processor from the next run.
+Softmax, layer normalization and GELU of f32 are compared with the numpy statements that a user
+would write, and a matmul with numpy's BLAS. Every result is checked before it is timed. tileir and
+numpy alternate, so that a busy machine slows both, and a figure is the median of the repetitions.
+Both write to outputs that are already allocated. A pause and an untimed run precede each timed run,
+since threads of OpenBLAS spin for some time after a matmul and would take a processor from the next
+run.
 """
 
 from __future__ import annotations
@@ -161,7 +162,7 @@ def _measure(task: Task, repeats: int) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Measure and print; JSON where it is asked for."""
+    """Measure and print; write JSON if requested."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--repeats", type=int, default=9)
     parser.add_argument("--out", type=Path)

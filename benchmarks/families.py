@@ -1,14 +1,14 @@
-"""Kernels of functions, reductions, scans, sorts, random numbers and atomics next to Triton.
+"""Benchmark of functions, reductions, scans, sorts, random numbers and atomics against Triton.
 
     python benchmarks/families.py --out FOLDER [--case NAME ...] [--seconds 150] [--commit HASH]
     python benchmarks/families.py --out FOLDER --functions [--seconds 100]
 
 Needs a GPU and torch; Triton is timed where it is installed. The first form compiles each kernel of
-`families_kernels` with both compilers, compares the outputs with f64 and times them with a cold
-second cache, in microseconds: `families.json`. The second runs all 2^32 inputs of f32 through
-functions of one float: the largest error in ulp of the f64 result, apart for normal and subnormal
-results, as `functions.json`. Every case has its own process and time limit; cases compile at the
-same time, and one after the other uses the GPU.
+`families_kernels` with both compilers, compares the outputs with f64 and times them with a cold L2
+cache, in microseconds: `families.json`. The second form evaluates functions of one float at all
+2^32 inputs of f32 and writes `functions.json`: the largest error in ulp of the f64 result,
+separately for normal and subnormal results. Every case has its own process and time limit. Cases
+compile at the same time, and use the GPU one after the other.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ COMPILERS = ("tileir", "triton")
 
 
 def kernels(compiler: str, folder: Path) -> Any:
-    """The module `families_kernels` for a compiler; None where that is not installed."""
+    """The module `families_kernels` for a compiler; None if the compiler is not installed."""
     if compiler == "triton" and importlib.util.find_spec("triton") is None:
         return None
     text = (HERE / "families_kernels.py").read_text()
@@ -67,9 +67,9 @@ def kernels(compiler: str, folder: Path) -> Any:
 
 @attrs.frozen
 class Case:
-    """A kernel on a shape. `make` gives the arguments, the first of them the output; `launch` runs
-    a kernel on them; `exact` is the output in f64; outputs differ by `within` of the largest
-    magnitude of `exact`, or are equal where that is 0."""
+    """A kernel on a shape. `make` returns the arguments, the first of which is the output; `launch`
+    runs a kernel on them; `exact` computes the output in f64. Outputs may differ by `within` times
+    the largest magnitude of `exact`, and must be equal if `within` is 0."""
 
     kernel: str
     make: Callable[[], list[Any]]
@@ -307,7 +307,7 @@ CASES: dict[str, Callable[[], Case]] = {
 
 @contextmanager
 def _alone(folder: Path) -> Generator[None]:
-    """While no other case uses the GPU."""
+    """A context in which no other case uses the GPU."""
     with (folder / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
@@ -368,8 +368,8 @@ BLOCK = 1024
 
 
 def _worst(actual: torch.Tensor, exact: torch.Tensor) -> dict[str, float]:
-    """The largest errors in ulp of normal and of subnormal results, and how many results are a
-    NaN or an infinity where they should not be, or none where they should."""
+    """The largest errors in ulp of normal and of subnormal results, and the number of results that
+    are wrongly NaN or infinite, or wrongly finite."""
     nearest = exact.float()
     usual = torch.isfinite(nearest) & torch.isfinite(actual)
     same = (actual == nearest) | (actual.isnan() & nearest.isnan())
@@ -427,8 +427,9 @@ def _child(run: Callable[[str, Path], dict[str, Any]], name: str, folder: Path, 
 def run_all(
     run: Callable[[str, Path], dict[str, Any]], names: Sequence[str], limit: float, total: float
 ) -> dict[str, Any]:
-    """The result of `run` for each name, each in its own process; a process that is not done in
-    time has an error. The processes are forks, which have torch and no CUDA."""
+    """The result of `run` for each name, each in its own process. A process that does not finish in
+    time yields an error. The processes are forked from one that has imported torch and not
+    initialized CUDA."""
     context, start = multiprocessing.get_context("fork"), time.monotonic()
     rows: dict[str, Any] = {}
     with tempfile.TemporaryDirectory() as text:
@@ -494,7 +495,8 @@ def _version(name: str) -> str | None:
 
 
 def _device() -> str:
-    """Asked after the forks, which must not have CUDA."""
+    """The name of the GPU. It is called after the forks, which must not inherit an initialized
+    CUDA."""
     return torch.cuda.get_device_name() if torch.cuda.is_available() else "none"
 
 

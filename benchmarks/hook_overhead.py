@@ -130,7 +130,7 @@ def median(values: list[float]) -> float:
 
 
 def measure(core: int) -> dict[str, Any]:
-    """In a process of one compiler: microseconds of each kind of launch on the core."""
+    """Measure one compiler in this process: microseconds of each kind of launch on the core."""
     import torch  # type: ignore[import-not-found]
     from launch_kernels import SOURCE, TRITON, import_source  # type: ignore[import-not-found]
 
@@ -192,7 +192,7 @@ def matmul_of(m: Any, torch: Any, grid: Any = GRID) -> tuple[Any, Any]:
 
 
 def described_of(m: Any, torch: Any) -> tuple[Any, Any]:
-    """Descriptors of the host, made once."""
+    """Descriptors on the host, made once."""
     a, b, c, check = matrices(torch)
     blocks = ([TILE["M"], TILE["K"]], [TILE["K"], TILE["N"]], [TILE["M"], TILE["N"]])
     d = [

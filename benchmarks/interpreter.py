@@ -1,13 +1,13 @@
-"""The interpreter against plain numpy, and against Triton's interpreter where that is installed.
+"""Benchmark of the interpreter against plain numpy, and against Triton's interpreter if that is
+installed.
 
     python benchmarks/interpreter.py [--repeats 5] [--out FILE.json]
         [--triton PYTHON [--alternations 3]]
 
-Every kernel is checked against a numpy statement on fresh random inputs before it is timed; a
-figure is the median of the repetitions. With `--triton`, the Python given there (one that has torch
-and triton) runs the same kernels, tiles and grids under TRITON_INTERPRET=1, and a ratio is printed.
-The two alternate, so that a busy machine slows both. Their results are not compared with each
-other: each is checked by itself.
+Every kernel is checked against a numpy statement on random inputs before it is timed; a figure is
+the median of the repetitions. With `--triton`, the Python at that path, which must have torch and
+triton, runs the same kernels, tiles and grids with TRITON_INTERPRET=1, and a ratio is printed. The
+two alternate, so that a busy machine slows both. Each checks its own results.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
-# Threads of BLAS get in each other's way on matrices as small as tiles.
+# BLAS with several threads is slower on matrices as small as tiles.
 for _name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(_name, "1")
 
@@ -90,7 +90,7 @@ def _softmax(x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
 
 
 def _check(y: Any, c: Any, x: Any, a: Any, b: Any) -> None:
-    """Refuse to time what is wrong."""
+    """Raise an error if results are wrong, so that they are not timed."""
     for result, expected in (
         (y, checks.softmax(x, checks.UNITS["f32"])),
         (c, checks.matmul(a, b, checks.UNITS["f16" if c.dtype == np.float16 else "f32"])),

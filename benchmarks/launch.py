@@ -1,4 +1,4 @@
-"""The host time of a launch: the driver's minimum, tileir and Triton, in one run."""
+"""Benchmark of the host time of a launch: the driver's minimum, tileir and Triton, in one run."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ Way = Callable[[int], None]
 
 
 def times(call: Callable[[], Any]) -> Way:
-    """A loop of so many calls."""
+    """A function that makes a number of calls in a loop."""
 
     def way(count: int) -> None:
         for _ in range(count):
@@ -74,7 +74,7 @@ def times(call: Callable[[], Any]) -> Way:
 def measure(
     ways: dict[str, Way], repeats: int, wait: Callable[[], None]
 ) -> dict[str, dict[str, float]]:
-    """Microseconds per launch, median and least."""
+    """Microseconds per launch: median and minimum."""
     times: dict[str, list[float]] = {name: [] for name in ways}
     for way in ways.values():
         way(20)
@@ -93,7 +93,8 @@ def measure(
 
 
 def machine_code(address: int) -> tuple[Callable[..., Any], int, Any]:
-    """A loop of launches without Python, and a function that takes a launch and does nothing."""
+    """A loop of launches in machine code, and a function with the signature of a launch that does
+    nothing."""
     binding = llvm_binding()
     parsed = binding.parse_assembly(LOOP)
     parsed.triple = binding.get_process_triple()
@@ -110,8 +111,8 @@ def machine_code(address: int) -> tuple[Callable[..., Any], int, Any]:
     return run, nothing, engine
 
 
-class Nowhere:
-    """A device whose launches cost nothing."""
+class NullDevice:
+    """A device whose launches do nothing."""
 
     devices, encode_address = 1, 0
 
@@ -131,7 +132,7 @@ class Nowhere:
 
 
 class FakeTensor:
-    """A tensor where there is no torch."""
+    """A tensor for machines without torch."""
 
     is_cuda, dtype, shape = True, "torch.float32", (128,)
 
@@ -146,16 +147,16 @@ class FakeTensor:
 
 
 class FakeKernel:
-    """A loaded kernel where there is no GPU."""
+    """A loaded kernel for machines without a GPU."""
 
     def __init__(self, compiled: Any) -> None:
         self.compiled = compiled
 
 
 def here(repeats: int) -> dict[str, Any]:
-    """Python's part: launches that do nothing."""
+    """Measure the part in Python, with launches that do nothing."""
     _, nothing, engine = machine_code(0)
-    machine, results = Nowhere(nothing), {}
+    machine, results = NullDevice(nothing), {}
     calls = FrontendKernels(machine, "sm_90a", FakeKernel, Cache(None))
     floor = ctypes.CFUNCTYPE(
         ctypes.c_int, ctypes.c_void_p, *[ctypes.c_uint] * 7, *[ctypes.c_void_p] * 3
@@ -184,20 +185,20 @@ def here(repeats: int) -> dict[str, Any]:
 
 
 def bind(call: Callable[..., Any], *arguments: Any) -> Callable[[], Any]:
-    """The call with its arguments, as a function would write it."""
+    """The call with its arguments bound, as in a function that a user would write."""
     first, *rest = arguments
     return lambda: call(first, *rest)
 
 
 def make_dispatcher(machine: Any, kernel: Any) -> Dispatcher:
-    """Launches of a compiled kernel by numbers and addresses."""
+    """A dispatcher of a compiled kernel on numbers and addresses."""
     plan = kernel.compiled.plan
     names = [p.name for p in plan.parameters]
     return Dispatcher(machine, lambda _, a, __: BoundCall(kernel, plan, a, names), names)
 
 
 def on_gpu(repeats: int) -> dict[str, Any]:
-    """Everything, in one run."""
+    """Measure everything in one run."""
     import torch
 
     from tileir.backend.driver.gpu import gpu
@@ -241,7 +242,7 @@ def on_gpu(repeats: int) -> dict[str, Any]:
 
 
 def floors(machine: Any, kernel: Any, values: list[int], loop: Any) -> dict[str, Way]:
-    """Calls of the driver with prebuilt arguments, by name."""
+    """Direct calls of the driver with prepared arguments, by name."""
     from cuda.bindings import driver as cuda
 
     handle = int(kernel.function(machine.cuda))
@@ -275,7 +276,7 @@ def _has(name: str) -> bool:
 
 
 def format_table(results: dict[str, Any]) -> str:
-    """The table, with the time above the floor."""
+    """The table, with the time above the minimum."""
     lines = []
     for name, ways in results.items():
         floor = min((w["median"] for n, w in ways.items() if n.startswith("floor: c")), default=0.0)
@@ -287,7 +288,7 @@ def format_table(results: dict[str, Any]) -> str:
 
 
 def main() -> None:
-    """The command."""
+    """Run the command."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--here", action="store_true")
     parser.add_argument("--repeats", type=int, default=9)

@@ -1,4 +1,4 @@
-"""Kernels of `launch_table.py`, for the imports of tileir's frontend or of Triton."""
+"""The kernels of `launch_table.py`, which import either tileir's frontend or Triton."""
 
 from __future__ import annotations
 
@@ -109,8 +109,8 @@ chosen_add = heuristics({"BLOCK": lambda values: 128 if values["n"] > 64 else 64
 
 
 def import_source(folder: Path, name: str, source: str) -> ModuleType:
-    """The module `name` of `source`, written to a file in `folder`: frontends read their kernels'
-    source from files."""
+    """Import `source` as the module `name`. It is written to a file in `folder`, since frontends
+    read the source of kernels from files."""
     path = folder / f"{name}.py"
     path.write_text(source)
     spec = importlib.util.spec_from_file_location(name, path)

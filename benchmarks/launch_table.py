@@ -1,4 +1,5 @@
-"""The host time of a launch, by the kind of call: tileir and Triton in one process."""
+"""Benchmark of the host time of a launch by the kind of call, for tileir and Triton in one
+process."""
 
 from __future__ import annotations
 
@@ -29,18 +30,18 @@ Call = Callable[[], Any]
 
 
 def grid_of(meta: Any) -> tuple[int, int]:
-    """The grid of a matmul, as callers write it."""
+    """The grid of a matmul, as users write it."""
     return (meta["m"] // meta["M"], meta["n"] // meta["N"])
 
 
 def descriptors_kept(module: Any, t: Any) -> Call:
-    """Descriptors made once."""
+    """Calls with descriptors that are made once."""
     a, b, c = (module.TensorDescriptor.from_tensor(x, [64, 64]) for x in t.halves[:3])
     return lambda: module.described[GRID](a, b, c, SIZE, **TILE)
 
 
 def descriptors_made(module: Any, t: Any) -> Call:
-    """Descriptors made for each call."""
+    """Calls that make their descriptors."""
 
     def call() -> None:
         a, b, c = (module.TensorDescriptor.from_tensor(x, [64, 64]) for x in t.halves[:3])
@@ -50,7 +51,7 @@ def descriptors_made(module: Any, t: Any) -> Call:
 
 
 def moving(module: Any, t: Any) -> Call:
-    """Other arrays in each call."""
+    """Calls with different arrays each time."""
     sets = itertools.cycle(list(itertools.permutations(t.halves, 3)))
     return lambda: module.matmul[GRID](*next(sets), SIZE, SIZE, SIZE, **TILE)
 
@@ -94,7 +95,7 @@ KINDS: dict[str, Callable[[Any, Any], Call]] = {
 
 
 class Tensors:
-    """Arguments, the same numbers for both frontends."""
+    """The arguments, which are the same for both frontends."""
 
     def __init__(self) -> None:
         import torch
@@ -108,12 +109,12 @@ class Tensors:
 
     @property
     def all(self) -> list[Any]:
-        """Every tensor."""
+        """All tensors."""
         return [*self.rows, *self.halves, self.square]
 
 
 def measure(kind: str, repeats: int, quiet: Path) -> dict[str, Any]:
-    """One row of the table. While it is timed, the process holds the lock of the file `quiet`."""
+    """One row of the table. During the measurement, the process locks the file `quiet`."""
     import torch
 
     calls: dict[str, Call] = {}
@@ -146,7 +147,7 @@ def time_calls(calls: dict[str, Call], repeats: int) -> dict[str, list[float]]:
 
     times: dict[str, list[float]] = {name: [] for name in calls}
     for call in calls.values():
-        for _ in range(200):  # every set of pointers was passed before
+        for _ in range(200):  # so that every set of pointers was passed before
             call()
     for _ in range(repeats):
         for name in random.sample(sorted(calls), len(calls)):
@@ -160,8 +161,9 @@ def time_calls(calls: dict[str, Call], repeats: int) -> dict[str, list[float]]:
 
 
 def check() -> dict[str, Any]:
-    """Whether results are right for changing arrays and shapes, alignments that select versions,
-    and captures; and whether the maps of machine code are those of the bindings."""
+    """Whether results are correct for changing arrays and shapes, for alignments that select
+    versions, and in captured graphs; and whether the tensor maps of machine code equal those of the
+    bindings."""
     import torch
 
     row: dict[str, Any] = {"kind": "check"}
@@ -216,7 +218,8 @@ def alike(mine: Any, other: Any) -> bool:
 
 
 def right_for_overlaps(module: Any) -> bool:
-    """Whether results are right for disjoint arrays, and for views of one that overlap by a row."""
+    """Whether results are correct for disjoint arrays, and for views of one array that overlap by a
+    row."""
     import torch
 
     buffer, right = torch.randn(6 * 128, device="cuda"), True
@@ -238,9 +241,9 @@ def right_for_overlaps(module: Any) -> bool:
 
 
 def equal_maps() -> str:
-    """`equal` where the driver makes the same 128 bytes of the codes that machine code passes as of
-    the names that the bindings pass, for every element type and swizzle; else the first map of
-    which it does not."""
+    """`equal` if, for every element type and swizzle, the driver encodes the same 128 bytes from
+    the codes that machine code passes as from the names that the bindings pass; otherwise the first
+    map that differs."""
     import ctypes
 
     from tileir.backend.codegen.tma_boxes import box_of
@@ -280,7 +283,7 @@ def equal_maps() -> str:
 
 
 def main() -> None:
-    """The command."""
+    """Run the command."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--out", type=Path, required=True, help="a folder")
     parser.add_argument("--repeats", type=int, default=9)
@@ -313,7 +316,7 @@ def main() -> None:
 
 
 def row_of(directory: Path, kind: str, repeats: int) -> dict[str, Any]:
-    """The row of a kind, which a process of its own finds."""
+    """The row of a kind, measured in a separate process."""
     command = [sys.executable, __file__, "--out", str(directory), "--kind", kind]
     command += ["--repeats", str(repeats)]
     path = directory / f"{kind}.json"
@@ -329,7 +332,7 @@ def row_of(directory: Path, kind: str, repeats: int) -> dict[str, Any]:
 
 
 def line_of(row: dict[str, Any]) -> str:
-    """A row as a line."""
+    """A row as text."""
     sides = [f"{n} {row[n]['median']:8.2f} us" for n in ("ours", "triton") if n in row]
     rest = [f"{n}: {row[n]}" for n in ("equal", "wrong results", "capture", "overlaps", "maps",
                                      "failure")

@@ -1,11 +1,12 @@
-"""The library itself against xDSL: reading, printing, verifying, building, start-up, size.
+"""Benchmark of the library against xDSL: reading, printing, verifying, building, start-up and size.
 
     python benchmarks/library.py [--out FILE.json] [--repeats 5]
 
-Both sides do the same work in one run: a function of N elementwise ops on tiles, each on the two
-before it, in each library's own text. Every repetition measures the variants in random
-order; a figure is the median of the repetitions, a ratio the quotient of medians. Prints a row per
-task with xDSL's figure, tileir's, and the ratio; writes all repetitions as JSON.
+Both libraries do the same work in one run: a function of N elementwise ops on tiles, each of which
+reads the results of the two ops before it, in the library's own text. Every repetition measures the
+variants in random order; a figure is the median of the repetitions, a ratio the quotient of
+medians. Prints a row per task with xDSL's figure, tileir's, and the ratio; writes all repetitions
+as JSON.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ _MIX = (("fadd", "addf"), ("fmul", "mulf"), ("fsub", "subf"), ("fmaximum", "maxi
 
 
 def tileir_text(count: int) -> str:
-    """`count` ops in `.tir`, with what makes them a kernel around them."""
+    """A kernel with `count` ops as `.tir` text."""
     lines = [
         "tir 1.0", "", "define kernel void @k(f32* %p) {", "entry:",
         "  %range = make_range i32<64>", "  %ps = splat f32*<64> %p",
@@ -47,7 +48,7 @@ def tileir_text(count: int) -> str:
 
 
 def xdsl_text(count: int) -> str:
-    """`count` ops in MLIR's text, as a function of two tensors."""
+    """A function of two tensors with `count` ops as MLIR text."""
     kind = "tensor<64xf32>"
     lines = ["builtin.module {", f"func.func @k(%a: {kind}, %b: {kind}) -> {kind} {{"]
     names = ["a", "b"]
@@ -59,7 +60,7 @@ def xdsl_text(count: int) -> str:
 
 
 def seconds_of(work: Callable[[], object]) -> float:
-    """Seconds that `work` takes, without collections of garbage that others made."""
+    """The seconds that `work` takes, without garbage collection."""
     gc.collect()
     start = perf_counter()
     work()
@@ -67,7 +68,7 @@ def seconds_of(work: Callable[[], object]) -> float:
 
 
 def tileir_tasks() -> dict[str, Task]:
-    """Seconds per op of each task."""
+    """The tasks of tileir by name; each returns its seconds per op."""
     import tileir
     from tileir.builder import F32, Builder, pointer
     from tileir.textual import parse, print_module
@@ -96,7 +97,7 @@ def tileir_tasks() -> dict[str, Task]:
 
 
 def xdsl_tasks() -> dict[str, Task]:
-    """Seconds per op of the same tasks."""
+    """The same tasks for xDSL."""
     from xdsl.builder import Builder, InsertPoint
     from xdsl.context import Context
     from xdsl.dialects import arith, builtin, func
@@ -127,7 +128,8 @@ def xdsl_tasks() -> dict[str, Task]:
 
 
 def start_up(folder: str, command: str, name: str, text: str) -> Task:
-    """Seconds that `command` of this environment takes on the file `name` holding `text`."""
+    """A task that returns the seconds of `command`, in this environment, on the file `name` with
+    the content `text`."""
     path = Path(folder) / name
     path.write_text(text)
     words = [str(Path(sys.executable).parent / command), str(path)]
@@ -154,7 +156,7 @@ print(parsed - start, verified - parsed, done - verified, size / 1024)
 
 
 def large_kernel() -> dict[str, float]:
-    """Seconds and peak megabytes for a kernel of 32,000 ops, in a process of its own."""
+    """Seconds and peak megabytes for a kernel of 32,000 ops, in a separate process."""
     run = subprocess.run(
         [sys.executable, "-P", "-c", _LARGE_RUN, PIPELINE],
         input=tileir_text(LARGE), text=True, capture_output=True, check=True,
@@ -165,12 +167,12 @@ def large_kernel() -> dict[str, float]:
 
 
 def measure(repeats: int, folder: str) -> dict[str, dict[str, list[float]]]:
-    """The figures of all repetitions by task and library, variants in random order."""
+    """The figures of all repetitions by task and library. Variants run in random order."""
     ours, theirs = tileir_tasks(), xdsl_tasks()
     ours["start-up"] = start_up(folder, "tileir-opt", "empty.tir", "tir 1.0\n")
     theirs["start-up"] = start_up(folder, "xdsl-opt", "empty.mlir", "builtin.module {}\n")
     figures: dict[str, dict[str, list[float]]] = {t: {"xdsl": [], "tileir": []} for t in ours}
-    for name, task in ours.items():  # once unmeasured, so that both sides are warm
+    for name, task in ours.items():  # a warm-up for both libraries
         task(), theirs[name]()
     chance = random.Random(0)
     for _ in range(repeats):
@@ -202,7 +204,7 @@ def _rate(name: str, seconds: float) -> str:
 
 
 def main() -> None:
-    """Measure, print, write."""
+    """Measure, print, and write the results."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results/library.json")
     parser.add_argument("--repeats", type=int, default=5)

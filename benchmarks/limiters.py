@@ -1,4 +1,4 @@
-"""The limiter of a kernel, by rules on metrics of Nsight Compute."""
+"""The limiter of a kernel, determined by rules on metrics of Nsight Compute."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ READY = ("selected", "not_selected")
 
 
 class Facts(NamedTuple):
-    """A launch: microseconds, percents of peaks, percent of processor time without work (`idle`),
-    the busiest pipe but for tensor cores, and the reasons of stalls with the warps stalled per
-    instruction issued, most first. None: not measured."""
+    """The properties of a launch: microseconds, percents of peaks, the percentage of processor time
+    without work (`idle`), the busiest pipe other than tensor cores, and the stall reasons with the
+    number of stalled warps per issued instruction, the largest first. None: not measured."""
 
     us: float | None = None
     grid: float | None = None
@@ -63,7 +63,7 @@ class Facts(NamedTuple):
 
 
 def facts(metrics: Mapping[str, float]) -> Facts:
-    """The facts that a launch's metrics give."""
+    """The properties of a launch, derived from its metrics."""
     us = metrics.get("gpu__time_duration.sum")
     elapsed = _first(metrics, "sm__cycles_elapsed.max", "gpc__cycles_elapsed.max")
     active = metrics.get("sm__cycles_active.avg")
@@ -107,7 +107,7 @@ def facts(metrics: Mapping[str, float]) -> Facts:
 
 
 def limiter(launch: Facts, empty: float | None = None) -> str:
-    """The first rule that fits, in words; `empty` is the duration of an empty kernel."""
+    """The first rule that applies, as text. `empty` is the duration of an empty kernel."""
     start = empty / launch.us if empty and launch.us else 0.0
     if start and 1 / start <= LAUNCH:
         return "launch latency"
@@ -134,12 +134,12 @@ def limiter(launch: Facts, empty: float | None = None) -> str:
 
 
 def stall(reason: str) -> str:
-    """A reason of stalls in words."""
+    """A stall reason as text."""
     return STALLS.get(reason, reason.replace("_", " "))
 
 
 def _last_wave(waves: float | None) -> float | None:
-    """Percent of processor time without work where all blocks take as long."""
+    """The percentage of processor time without work if all blocks take equally long."""
     return 100 * (1 - waves / math.ceil(waves)) if waves else None
 
 
@@ -148,7 +148,7 @@ def _at_least(value: float | None, bound: float) -> bool:
 
 
 def _tensor(metrics: Mapping[str, float]) -> float | None:
-    """The metrics of tensor cores have other names on other GPUs."""
+    """The use of tensor cores, whose metrics have different names on different GPUs."""
     whole = metrics.get(f"sm__pipe_tensor_cycles_active.avg.{ACTIVE}")
     kinds = rf"sm__(inst_executed_)?pipe_tensor(_op_[a-z]+|)(_cycles_active)?\.avg\.{ACTIVE}"
     return whole if whole is not None else _most(metrics, kinds)
@@ -163,7 +163,7 @@ def _most(metrics: Mapping[str, float], pattern: str) -> float | None:
 
 
 def _matching(metrics: Mapping[str, float], pattern: str) -> dict[str, float]:
-    """Values by the first group of names that match."""
+    """The values of the first group of names that matches."""
     matches = ((re.fullmatch(pattern, name), value) for name, value in metrics.items())
     return {match[1]: value for match, value in matches if match}
 

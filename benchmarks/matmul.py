@@ -1,10 +1,11 @@
-"""Matmuls against cuBLAS (through torch) and Triton on one GPU, in one run.
+"""Benchmark of matmuls against cuBLAS (through torch) and Triton, on one GPU in one run.
 
     python benchmarks/matmul.py [--out FILE.json] [--cubins FOLDER] [--types f16,f32]
 
-Our kernels are ordinary programs of pointers, masks, a loop and a dot, compiled for `mma.sync`
-(`f32`: multiply-adds). Each is first checked at small sizes with every edge, then at each size.
-`timing.py` says how variants are timed. After `--seconds` no further row begins.
+The kernels of tileir are ordinary programs of pointers, masks, a loop and a dot, compiled for
+`mma.sync` (`f32`: multiply-adds). Each is checked first at small sizes with partial tiles at every
+edge, then at each measured size. `timing.py` describes the measurement. After `--seconds`, no
+further row is started.
 """
 
 from __future__ import annotations
@@ -38,8 +39,9 @@ GROUP = 8
 
 
 class Config(NamedTuple):
-    """Tile extents, warps, stages of the buffers, whether operand fragments are prefetched (None:
-    the compiler's choice), and the most registers of a thread."""
+    """The extents of a tile, the number of warps, the stages of the buffers, whether operand
+    fragments are prefetched (None: the compiler's choice), and the maximum registers of a thread.
+    """
 
     m: int
     n: int
@@ -56,7 +58,7 @@ class Config(NamedTuple):
 
 
 class Case(NamedTuple):
-    """Types of operands, accumulator and result, and the precision of f32 operands."""
+    """The types of operands, accumulator and result, and the precision of f32 operands."""
 
     element: Any
     total: Any
@@ -167,7 +169,7 @@ def tileir_matmul(case: Case, config: Config) -> Any:
 
 
 def _tile_of(b: Builder, tiles_m: Any, tiles_n: Any) -> tuple[Any, Any]:
-    """Row and column of this instance's tile."""
+    """The row and the column of this instance's tile."""
     pid = b.program_id(axis=0)
     first = pid // (tiles_n * GROUP) * GROUP
     size = b.smin(tiles_m - first, GROUP)
@@ -176,7 +178,7 @@ def _tile_of(b: Builder, tiles_m: Any, tiles_n: Any) -> tuple[Any, Any]:
 
 
 def compile_kernels(kinds: list[str], cubins: str | None) -> dict[tuple[str, Config], LoadedKernel]:
-    """Every kernel; prints the resources that each uses."""
+    """Compile every kernel, and print the resources that each uses."""
     keys = [(kind, config) for kind in kinds for config in CONFIGS[kind]]
     target = gpu_target().removesuffix("a")
 
@@ -219,7 +221,7 @@ def variants(
     kernels: dict[tuple[str, Config], LoadedKernel],
     peers: bool,
 ) -> dict[str, Callable[..., None]]:
-    """name -> a function of (a, b, c) that fills c and returns at once."""
+    """Functions by name. Each takes (a, b, c), starts to compute c, and returns immediately."""
     case, (m, n, k) = CASES[kind], size
     calls: dict[str, Callable[..., None]] = {}
     for config in CONFIGS[kind]:
@@ -255,7 +257,7 @@ def inputs(case: Case, size: tuple[int, int, int]) -> tuple[torch.Tensor, ...]:
 
 
 def reference(kind: str, a: torch.Tensor, b: torch.Tensor) -> Any:
-    """Sampled rows and columns, and there the matmul and how far a result may be off."""
+    """Sampled rows and columns, the exact matmul there, and the error bound."""
     rows, columns = checks.sample(len(a)), checks.sample(b.shape[1], seed=1)
     unit = checks.UNITS["f32" if kind == "tf32" else kind]
     inner = 0.0 if kind == "i8" else checks.ACCUMULATED
@@ -277,7 +279,7 @@ def small_size_faults(kind: str, kernels: dict[tuple[str, Config], LoadedKernel]
 
 
 def row(kind: str, size: int, kernels: Any, bad: dict[str, str]) -> dict[str, Any]:
-    """One line of the table."""
+    """One row of the table."""
     case, extents = CASES[kind], (size, size, size)
     torch.manual_seed(size)
     data = inputs(case, extents)
@@ -318,7 +320,7 @@ def versions() -> dict[str, str]:
 
 
 def show(line: dict[str, Any]) -> None:
-    """Print a line of the table."""
+    """Print a row of the table."""
     flops, best = line["teraflops"], line["best"]
     print(
         f"{line['type']:5} {line['size']:5} {flops['tileir']:7.1f} {flops['cublas']:7.1f} "
@@ -333,7 +335,7 @@ def show(line: dict[str, Any]) -> None:
 
 
 def main() -> int:
-    """Run the table; the exit status says whether every result of ours was right."""
+    """Measure the table. The exit status states whether every result of tileir was correct."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--out", help="write every figure there, as JSON")
     parser.add_argument("--cubins", help="write machine code and PTX into this folder")

@@ -1,13 +1,14 @@
-"""Matmuls with `wgmma` and TMA against cuBLAS (through torch) over many shapes, one GPU, one run.
+"""Benchmark of matmuls with `wgmma` and TMA against cuBLAS (through torch) for many shapes, on one
+GPU in one run.
 
     python benchmarks/matmul_shapes.py [--out FILE.json] [--groups square,skinny] [--seconds 500]
     python benchmarks/matmul_shapes.py --groups odd --ways NN,NT
 
-Our kernels are the ordinary program `tileir.testing.kernels.matmul`: pointers, masks, a loop and a
-dot. Every tile shape is compiled once and checked at small sizes with every edge. At each size its
-result is checked with the output poisoned before; `timing.py` says how variants are timed. The rows
-of most matrices of the group `odd` have no tensor map. `--watch`: a barrier wait of more than 1.5 s
-ends the kernel with an error.
+The kernels of tileir are the ordinary program `tileir.testing.kernels.matmul`: pointers, masks, a
+loop and a dot. Every tile shape is compiled once and checked at small sizes with partial tiles at
+every edge. At each size the result is checked; outputs are poisoned before. `timing.py` describes
+the measurement. No tensor map can describe the rows of most matrices of the group `odd`. With
+`--watch`, a barrier wait of more than 1.5 s ends the kernel with an error.
 """
 
 from __future__ import annotations
@@ -58,7 +59,7 @@ SMALL = ((1, 8, 8), (64, 64, 64), (72, 200, 136), (130, 264, 520), (400, 528, 72
 
 
 def compile_tiles(problem: Problem, tiles: Iterable[Tile], watch: bool) -> dict[Tile, LoadedKernel]:
-    """Kernels by tile. Tiles that do not compile are printed and left out."""
+    """The kernels by tile. Tiles that do not compile are printed and left out."""
 
     def one(tile: Tile) -> Any:
         module = program(problem, tile)
@@ -163,8 +164,8 @@ def wrong(call: Callable[..., None], data: Any, expected: Any) -> str | None:
 
 
 def exact(problem: Problem, a: torch.Tensor, b: torch.Tensor) -> Any:
-    """Sampled rows and columns, and there the matmul and how far a result may be off: operands
-    of tf32 lose their last bits, and accumulators of 8-bit floats have 14 bits."""
+    """Sampled rows and columns, the exact matmul there, and the error bound: operands of tf32 lose
+    their last bits, and accumulators of 8-bit floats have 14 bits."""
     kind, rows = problem.kind, checks.sample(len(a))
     operand = b if problem.transposed or kind in TYPES_OTHER else b.T
     columns = checks.sample(len(operand), seed=1)
@@ -180,7 +181,7 @@ def exact(problem: Problem, a: torch.Tensor, b: torch.Tensor) -> Any:
 def row(
     problem: Problem, size: tuple[int, int, int], kernels: dict[Tile, LoadedKernel]
 ) -> dict[str, Any]:
-    """One line of the table."""
+    """One row of the table."""
     torch.manual_seed(sum(size))
     data = inputs(problem, size)
     expected = exact(problem, data[0], data[1])
@@ -192,7 +193,7 @@ def row(
         if (why := wrong(call, data, expected)) is not None
     }
     del expected
-    # cuBLAS is timed even where its partial results of 16 bits exceed the bound, which is shown.
+    # cuBLAS is timed even if its 16-bit partial results exceed the bound; the table shows it.
     times = timing.measure(
         {n: c for n, c in calls.items() if n not in failed or n == "cublas"}, data
     )
@@ -219,7 +220,8 @@ def row(
 def right_at_small_sizes(
     problem: Problem, kernels: dict[Tile, LoadedKernel]
 ) -> dict[Tile, LoadedKernel]:
-    """The kernels whose results at small sizes are right; faults of the others are printed."""
+    """The kernels whose results at small sizes are correct. The errors of the others are
+    printed."""
     right = dict(kernels)
     for size in SMALL:
         data = inputs(problem, size)
@@ -233,7 +235,7 @@ def right_at_small_sizes(
 
 
 def main() -> int:
-    """Measure and print; 1 where a kernel is wrong."""
+    """Measure and print. Returns 1 if a kernel is wrong."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--out")
     parser.add_argument("--groups", default="square")

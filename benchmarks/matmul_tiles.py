@@ -3,8 +3,8 @@ model predicts for each. Needs neither a GPU nor torch.
 
     python benchmarks/matmul_tiles.py [benchmarks/results/matmul_shapes*.json]
 
-prints, for every problem of the results, the time of the tile that the model ranks first in parts
-of the best measured time.
+prints, for every problem of the results, the time of the tile that the model ranks first, relative
+to the best measured time.
 """
 
 from __future__ import annotations
@@ -39,9 +39,10 @@ TYPES = {
 
 
 class Tile(NamedTuple):
-    """Extents of a tile and options: consumer warps and pipeline stages (0: the compiler's choice),
-    persistent, ping-pong, split-K and multicast over so many blocks of a cluster (`split_k` 0: the
-    launcher's choice), and whether the grid is row-major (`flat`)."""
+    """The extents of a tile and its options: consumer warps and pipeline stages (0: the compiler's
+    choice), whether it is persistent, ping-pong, the numbers of blocks of a cluster for split-K and
+    for multicast (`split_k` 0: the launcher's choice), and whether the grid is row-major (`flat`).
+    """
 
     m: int
     n: int
@@ -64,7 +65,7 @@ class Tile(NamedTuple):
         )
 
     def grid(self, m: int, n: int) -> tuple[int, int]:
-        """Grid for a result of `m` x `n`."""
+        """The grid for a result of `m` x `n`."""
         tiles = -(-m // self.m), -(-n // self.n)
         return tiles if self.flat else (math.prod(tiles), 1)
 
@@ -133,7 +134,7 @@ GROUPS: dict[str, tuple[tuple[int, int, int], ...]] = {
 
 
 class Problem(NamedTuple):
-    """Operand type, and whether operand B is [n, k]."""
+    """The operand type, and whether operand B is [n, k]."""
 
     kind: str
     transposed: bool
@@ -162,7 +163,8 @@ def program(problem: Problem, tile: Tile) -> Any:
 
 
 def tiles_of(kind: str) -> tuple[Tile, ...]:
-    """Tiles of operands of `kind`; for those of one byte or four, K is 128 bytes of a row."""
+    """The tiles for operands of `kind`. For operands of one or four bytes, K is 128 bytes of a
+    row."""
     depth = {"f8": 128, "i8": 128, "tf32": 32}.get(kind)
     if depth is None:
         return TILES
@@ -182,7 +184,7 @@ def predicted_seconds(problem: Problem, tile: Tile, size: tuple[int, int, int]) 
 
 @cache
 def _lower(problem: Problem, tile: Tile, units: Units) -> LoweredKernel:
-    """A kernel after the pipeline."""
+    """A kernel after the pipeline, before code generation."""
     options = attrs.evolve(options_of(tile), non_tma_alignments=units)
     return run_pipeline(program(problem, tile), target_named("sm_90a"), options, None)
 
@@ -194,9 +196,9 @@ def _legalize(problem: Problem, tile: Tile) -> Any:
     return legalize(done.stages["input"], done.kernel).functions[done.kernel]
 
 
-class Favourite(NamedTuple):
-    """The tile that the model ranks first of those measured; `regret` is its time in parts of the
-    best time."""
+class PredictedBest(NamedTuple):
+    """The tile that the model ranks first among the measured ones. `regret` is its time relative to
+    the best time."""
 
     problem: str
     size: tuple[int, int, int]
@@ -205,15 +207,15 @@ class Favourite(NamedTuple):
     best: str
 
 
-def favourite(row: Mapping[str, Any]) -> Favourite:
-    """The favourite of a row of results."""
+def predicted_best(row: Mapping[str, Any]) -> PredictedBest:
+    """The predicted best tile of a row of results."""
     problem = problem_of(row["problem"])
     tile_of = {str(t): t for t in (*tiles_of(problem.kind), *ODD)}
     times = {name: us for name, us in row["us"].items() if name in tile_of}
     m, n, k = row["size"]
     chosen = min(times, key=lambda name: predicted_seconds(problem, tile_of[name], (m, n, k)))
     best = min(times, key=lambda name: times[name])
-    return Favourite(str(problem), (m, n, k), chosen, times[chosen] / times[best], best)
+    return PredictedBest(str(problem), (m, n, k), chosen, times[chosen] / times[best], best)
 
 
 def problem_of(text: str) -> Problem:
@@ -222,20 +224,20 @@ def problem_of(text: str) -> Problem:
     return Problem(kind, way == "NT")
 
 
-def favourites(paths: Iterable[Path]) -> Iterator[Favourite]:
-    """The best tiles of every row of results."""
+def predicted_bests(paths: Iterable[Path]) -> Iterator[PredictedBest]:
+    """Yield the predicted best tile of every row of results."""
     for path in paths:
-        yield from (favourite(row) for row in json.loads(path.read_text())["rows"])
+        yield from (predicted_best(row) for row in json.loads(path.read_text())["rows"])
 
 
 def main() -> int:
-    """Print the favourites, and how good they are."""
+    """Print the predicted best tiles, and their regrets."""
     parser = argparse.ArgumentParser(description="The tiles that the model ranks first.")
     parser.add_argument("paths", nargs="*", type=Path)
     paths = parser.parse_args().paths
     usual = sorted((Path(__file__).parent / "results").glob("matmul_shapes*.json"))
-    printed: list[Favourite] = []
-    for each in favourites(paths or usual):
+    printed: list[PredictedBest] = []
+    for each in predicted_bests(paths or usual):
         size = "x".join(map(str, each.size))
         print(
             f"{each.problem:8}{size:18}{each.regret:.3f}  {each.tile}  (best {each.best})",

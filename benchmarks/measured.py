@@ -1,4 +1,4 @@
-"""Rows of the benchmarks by name, as the results in `benchmarks/results` have them.
+"""The rows of the results in `benchmarks/results`, by name.
 
 matmul:KIND:NN|NT:MxNxK              matmul_shapes*.json
 matmul:f32:SIZE                      matmul.json, without tensor cores
@@ -27,9 +27,9 @@ Row: TypeAlias = dict[str, Any]
 
 
 class Record(NamedTuple):
-    """A row of results: our best variant (one per kernel where there are several), the fastest
-    peer, `ratio` of the peer's time to ours, its `target`, and our share of a copy's bandwidth
-    where that has a target."""
+    """A row of results: the best variant of tileir (one per kernel if there are several), the
+    fastest peer, the `ratio` of the peer's time to that of tileir, its `target`, and the share of a
+    copy's bandwidth if there is a target for that."""
 
     name: str
     best: tuple[str, ...]
@@ -47,12 +47,12 @@ class Record(NamedTuple):
 
     @property
     def distance(self) -> float:
-        """The ratio in parts of its target: the least is farthest below."""
+        """The ratio relative to its target; the smallest one is farthest below its target."""
         return (self.ratio or 0.0) / self.target if self.target else 1.0
 
 
 def records(folder: Path = RESULTS) -> dict[str, Record]:
-    """Every row by name; the first of rows with the same name."""
+    """Every row by name. Of rows with the same name, the first one counts."""
     by_name: dict[str, Record] = {}
     for file, read in SOURCES.items():
         path = folder / f"{file}.json"

@@ -1,14 +1,14 @@
-"""Memory-bound kernels against torch, torch.compile and Triton on one GPU, in one run.
+"""Benchmark of memory-bound kernels against torch, torch.compile and Triton, on one GPU in one run.
 
     python benchmarks/memory.py [--out FILE.json] [--only NAME ...] [--tune] [--no-compile]
 
-`--only` takes names, or names with a shape: `softmax:128x65536`. Lines that are already in
-`--out` stay there, each with the commit it was measured on.
+`--only` takes names, or names with a shape: `softmax:128x65536`. Lines that are already in `--out`
+stay there, each with the commit it was measured on.
 
-Every result is checked against a float64 reference on fresh random inputs, with the output poisoned
-before; `timing.py` says how variants are timed. `peer` is the fastest of the peers: above 1 ours is
-faster. `of copy` is our share of the bandwidth of a device-to-device copy. `--tune` tries more
-configurations than the model's choice.
+Every result is checked against a float64 reference on random inputs; outputs are poisoned before.
+`timing.py` describes the measurement. `peer` is the ratio to the fastest peer: above 1, tileir is
+faster. `of copy` is the bandwidth of tileir relative to that of a device-to-device copy. `--tune`
+tries more configurations than the model's choice.
 """
 
 from __future__ import annotations
@@ -49,9 +49,9 @@ ELEMENTS = {torch.float32: F32, torch.bfloat16: BF16}
 
 @attrs.frozen
 class Config:
-    """An instance of ours: `size` rows or elements, `warps`, at most `registers` a thread, the
-    eviction `policy` of loads and stores; a `width` that is not 0 is the elements of an iteration
-    of a loop over a row."""
+    """A configuration of a kernel: `size` rows or elements, `warps`, at most `registers` per
+    thread, the eviction `policy` of loads and stores. A `width` that is not 0 is the number of
+    elements per iteration of a loop over a row."""
 
     size: int
     warps: int
@@ -67,8 +67,9 @@ class Config:
 
 @attrs.frozen
 class Row:
-    """One line of the table. `ours` gives the module and grid of a configuration, `triton` calls
-    that fill the output given (output, inputs), `plain` is torch on inputs."""
+    """One row of the table. `ours` returns the module and the grid of a configuration; `triton`
+    contains calls that fill an output, with the arguments (output, inputs); `plain` is torch's
+    function of the inputs."""
 
     name: str
     shape: tuple[int, ...]
@@ -90,7 +91,7 @@ def normal(*shape: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
 
 
 def table() -> Iterator[Row]:
-    """Every line."""
+    """Yield every row."""
     for shape in (SQUARE, WIDE):
         yield from flat_rows(shape)
         yield from norm_rows(shape)
@@ -260,7 +261,7 @@ def norm_configs(rows: int, columns: int, centred: bool) -> list[Config]:
 
 
 def variants(row: Row, tune: bool, compiled: bool) -> dict[str, Callable[..., torch.Tensor]]:
-    """name -> a function of (output, inputs) that returns the output it filled."""
+    """Functions by name. Each takes (output, inputs) and returns the output that it filled."""
     calls: dict[str, Callable[..., torch.Tensor]] = {}
     for place, config in enumerate(row.configs if tune else row.configs[:1]):
         name = f"tileir {config}" if place else "tileir"
@@ -272,7 +273,7 @@ def variants(row: Row, tune: bool, compiled: bool) -> dict[str, Callable[..., to
 
 
 def others(row: Row, compiled: bool) -> dict[str, Callable[..., torch.Tensor]]:
-    """The peers among `variants`."""
+    """The functions of the peers, as `variants`."""
     calls: dict[str, Callable[..., torch.Tensor]] = {}
     for name, call in row.triton.items():
         calls[name] = lambda y, *a, call=call: (call(y, *a, *row.numbers), y)[1]
@@ -285,7 +286,8 @@ def others(row: Row, compiled: bool) -> dict[str, Callable[..., torch.Tensor]]:
 
 
 def mine(row: Row, config: Config) -> Callable[..., torch.Tensor]:
-    """Ours among `variants`; raises TileirError where it does not compile."""
+    """The function of a configuration of tileir, as `variants`. Raises TileirError if it does not
+    compile."""
     module, grid = row.ours(config)
     options = Options(num_warps=config.warps, max_registers=config.registers)
     compiled = tileir.backend.compile(module, options=options)
@@ -305,7 +307,7 @@ def wrong(row: Row, call: Callable[..., torch.Tensor]) -> str | None:
     try:
         result = call(poisoned, *inputs)
         torch.cuda.synchronize()
-    except Exception as error:  # a peer may fail in its own ways
+    except Exception as error:  # a peer may raise any exception
         return f"{type(error).__name__}: {str(error)[:120]}"
     if not result.isfinite().all():
         return "elements are not written"
@@ -317,7 +319,7 @@ def wrong(row: Row, call: Callable[..., torch.Tensor]) -> str | None:
 
 
 def line(row: Row, copy: float, tune: bool, compiled: bool) -> dict[str, Any]:
-    """One line of the table: microseconds of every variant that is right, and the ratios."""
+    """One row of the table: microseconds of every variant with correct results, and the ratios."""
     calls = variants(row, tune, compiled)
     bad = {name: why for name, call in calls.items() if (why := wrong(row, call))}
     inputs = row.inputs()
@@ -338,7 +340,7 @@ def line(row: Row, copy: float, tune: bool, compiled: bool) -> dict[str, Any]:
 
 
 def copy_bandwidth() -> float:
-    """Terabytes per second of a device-to-device copy of 1 GiB, reads and writes counted."""
+    """Terabytes per second of a device-to-device copy of 1 GiB, counting reads and writes."""
     x = torch.empty(1 << 28, device="cuda")
     y = torch.empty_like(x)
     seconds = timing.measure({"copy": lambda y, x: y.copy_(x)}, (y, x))["copy"]
@@ -368,7 +370,7 @@ def write(path: Path, where: dict[str, Any], lines: list[dict[str, Any]]) -> Non
 
 
 def main() -> int:
-    """Run the table; the exit status says whether every result of ours was right."""
+    """Measure the table. The exit status states whether every result of tileir was correct."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--out", help="write every figure there, as JSON")
     parser.add_argument("--only", nargs="*", help="lines to run")

@@ -1,8 +1,8 @@
 """Memory-bound kernels, written with the builder for one shape each.
 
 Pointers are of distinct arrays (`noalias`), aligned to 16 bytes; matrices are row-major. A row
-kernel takes `block` whole rows per program instance, whatever their length: rows larger than the
-registers are cut by the compiler. Each factory says its grid.
+kernel processes `block` whole rows per program instance, whatever their length: the compiler
+strip-mines rows that exceed the registers. The docstring of each function states the grid.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ GELU = 2 * 0.7978845608028654
 
 
 def buffers(outputs: str, inputs: str, element: Any = F32) -> dict[str, Any]:
-    """Parameters by name: what is written, then what is read."""
+    """Parameters by name: the outputs, then the inputs."""
     kind = pointer(element)
     parameters = {name: arg(kind, aligned=16, noalias=True) for name in outputs.split()}
     for name in inputs.split():
@@ -82,8 +82,8 @@ def dyt(rows: int, columns: int, block: int, width: int) -> Module:
 
 @attrs.frozen
 class Policy:
-    """Eviction priority of the cache lines that rows are read from and written to: `normal`,
-    `first` (evicted first: not used again) or `last`."""
+    """The eviction priority of the cache lines from which rows are read and to which they are
+    written: `normal`, `first` (evicted first, since they are not used again) or `last`."""
 
     read: str = "normal"
     write: str = "normal"
@@ -94,8 +94,8 @@ USUAL = Policy()
 
 @attrs.frozen
 class Rows:
-    """The rows of one program instance: `place` of their elements, `column` numbers, `row`
-    numbers, `mask` where the last rows are missing."""
+    """The rows of one program instance: the offsets `place` of their elements, the `column`
+    indices, the `row` indices, and the `mask` of rows in bounds."""
 
     b: Builder
     policy: Policy
@@ -126,15 +126,15 @@ class Rows:
         return self.along(value.reduce(self.axis, "fmaxnum"))
 
     def along(self, value: Any) -> Any:
-        """A number per row, of the rank of the tile of elements."""
+        """A number per row, with the rank of the tile of elements."""
         return value[:, None] if self.axis else value
 
     def store(self, base: Any, value: Any) -> None:
-        """To every element of the rows."""
+        """Store every element of the rows."""
         (base + self.place).store(value, self.mask, eviction=self.policy.write)
 
     def store_each(self, base: Any, value: Any) -> None:
-        """One number per row."""
+        """Store one number per row."""
         mask = None if self.mask is None else self.mask.reshape(-1)
         (base + self.row).store(value, mask)
 

@@ -1,6 +1,6 @@
-"""Nsight Compute: running a program under `ncu`, and what it prints, kernel by kernel.
+"""Nsight Compute: runs a program under `ncu`, and parses the metrics of its kernels.
 
-Caches are emptied by `ncu` before every kernel and between its passes; clocks are left alone.
+`ncu` flushes caches before every kernel and between its passes, and does not change clocks.
 """
 
 from __future__ import annotations
@@ -36,14 +36,15 @@ UNITS = {
 
 
 class Kernel(NamedTuple):
-    """A launch: the kernel's name, and metrics by theirs."""
+    """A launch: the kernel's name, and its metrics by name."""
 
     name: str
     metrics: dict[str, float]
 
 
 class Outcome(NamedTuple):
-    """Kernels in the order of their launches, what the program printed, and what went wrong."""
+    """The kernels in the order of their launches, the output of the program, and the error if there
+    was one."""
 
     kernels: list[Kernel]
     printed: str
@@ -51,7 +52,8 @@ class Outcome(NamedTuple):
 
 
 def command(ncu: str, log: Path, program: Iterable[str], unknown: Iterable[str] = ()) -> list[str]:
-    """The command that runs `program`, without the metrics that this `ncu` does not have."""
+    """The command that runs `program` under `ncu`, without the metrics that this `ncu` does not
+    know."""
     sections = [word for section in SECTIONS for word in ("--section", section)]
     metrics = [metric for metric in METRICS if metric not in set(unknown)]
     return [
@@ -65,12 +67,13 @@ def command(ncu: str, log: Path, program: Iterable[str], unknown: Iterable[str] 
 def run(
     ncu: str, program: list[str], environment: Mapping[str, str], seconds: float, unknown: set[str]
 ) -> Outcome:
-    """`program` under `ncu`, at most `seconds` long. Metrics that `ncu` does not know are added to
-    `unknown`, and it is run again without them. Never raises for what a program or `ncu` does."""
+    """Run `program` under `ncu` for at most `seconds`. Metrics that `ncu` does not know are added
+    to `unknown`, and the program is run again without them. Failures of the program or of `ncu`
+    raise no exception."""
     left_out = set(unknown)
     with tempfile.TemporaryDirectory() as folder:
         log = Path(folder) / "ncu.csv"
-        # ncu lets one process of those with the same TMPDIR profile at a time.
+        # Among processes with the same TMPDIR, ncu profiles only one at a time.
         words = command(ncu, log, program, left_out)
         status, printed = _communicate(words, {**environment, "TMPDIR": folder}, seconds)
         text = log.read_text(errors="replace") if log.exists() else ""
@@ -84,7 +87,8 @@ def run(
 
 
 def _communicate(words: list[str], environment: dict[str, str], seconds: float) -> tuple[int, str]:
-    """The exit status and all output of a process, ended with its children once time is over."""
+    """The exit status and all output of a process. It is ended with its children after the time
+    limit."""
     try:
         process = subprocess.Popen(
             words, env=environment, text=True, errors="replace", start_new_session=True,
@@ -117,9 +121,9 @@ def unknown_metrics(text: str) -> set[str]:
 
 
 def parse(text: str) -> list[Kernel]:
-    """Launches in output of `ncu --csv`: of `--page raw`, a line of units and then one for each
-    launch, with a column for each metric; or a line for each launch and metric. What has no number
-    is left out."""
+    """The launches in the output of `ncu --csv`. With `--page raw` it has a line of units and a
+    line per launch, with a column per metric; otherwise it has a line per launch and metric.
+    Metrics without a numeric value are left out."""
     lines = text.splitlines()
     start = next((i for i, line in enumerate(lines) if line.startswith('"ID"')), None)
     if start is None:
@@ -157,7 +161,7 @@ def _present(pairs: Iterable[tuple[str, float | None]]) -> dict[str, float]:
 
 
 def _number(text: str | None, unit: str | None) -> float | None:
-    """A value in the unit of its kind; None for what is no number."""
+    """A value in the base unit of its kind; None if it is not a number."""
     try:
         value = float((text or "").replace(",", ""))
     except ValueError:

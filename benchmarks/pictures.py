@@ -2,8 +2,8 @@
 
     python benchmarks/pictures.py
 
-Rates of our kernels and of peers, under the roofline of an H200: 990 TFLOP/s of 16-bit MMAs, 67 of
-f32 without tensor cores, 4.8 TB/s of memory (NVIDIA H200 data sheet).
+The plots show the rates of tileir's kernels and of peers, below the roofline of an H200: 990
+TFLOP/s of 16-bit MMAs, 67 of f32 without tensor cores, 4.8 TB/s of memory (NVIDIA H200 data sheet).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ PEAK, SINGLE, MEMORY = 990.0, 67.0, 4.8
 
 
 def roof(flops: float, moved: float) -> float:
-    """TFLOP/s at most, for so many operations on so many bytes."""
+    """The maximum TFLOP/s for `flops` operations on `moved` bytes."""
     return min(PEAK, flops / moved * MEMORY)
 
 
@@ -49,7 +49,7 @@ def attention(rows: list[dict[str, Any]]) -> Iterator[RateProblem]:
 
 
 def memory(lines: list[dict[str, Any]]) -> Iterator[RateProblem]:
-    """Lines of `memory.json`: TB/s of what has to be moved, by the best variant of each program."""
+    """Rows of `memory.json`: TB/s of the necessary traffic, by the best variant of each program."""
     for line in lines:
         us = _best(line["microseconds"])
         moved = line["terabytes_per_second"] * line["microseconds"][line["best"]]
@@ -72,7 +72,7 @@ def singles(rows: list[dict[str, Any]]) -> Iterator[RateProblem]:
 
 
 def workloads(rows: list[dict[str, Any]]) -> Iterator[RateProblem]:
-    """Rows of `workloads_GROUP.json`: every peer, and our best."""
+    """Rows of `workloads_GROUP.json`: every peer, and the best variant of tileir."""
     for row in rows:
         if row["best"] is None or not row["flops"]:
             continue
@@ -85,7 +85,7 @@ def workloads(rows: list[dict[str, Any]]) -> Iterator[RateProblem]:
 
 
 def _best(us: dict[str, float]) -> dict[str, float]:
-    """The least time of every program, whose variants' names begin with its own."""
+    """The least time of every program. The names of its variants begin with its name."""
     least: dict[str, float] = {}
     for variant, time in us.items():
         name = variant.split(" ")[0]

@@ -1,5 +1,5 @@
-"""Rows of the benchmarks as two calls to profile: ours and the quickest peer's, each set up as in
-its own benchmark."""
+"""The two calls of a benchmark row that are profiled: that of tileir and that of the fastest peer,
+each set up as in its benchmark."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Call: TypeAlias = Callable[[], Any]
 
 
 class Pair(NamedTuple):
-    """Ours and the peer's, and which they are."""
+    """The calls of tileir and of the peer, and their names."""
 
     ours: Call
     peer: Call
@@ -37,9 +37,9 @@ class Pair(NamedTuple):
 
 
 def profile(name: str) -> dict[str, Any]:
-    """Call both once with the profiler on, an empty kernel of torch before each, which marks where
-    its launches begin. Returns the names of both and the device. Raises ValueError for a name that
-    no benchmark has."""
+    """Make both calls once with the profiler on. An empty kernel of torch precedes each call and
+    marks the start of its launches. Returns the names of both calls and the device. Raises
+    ValueError for a name that no benchmark has."""
     torch.manual_seed(0)
     with timing.without_checks():
         calls = pair(name, measured.records().get(name))
@@ -56,7 +56,8 @@ def profile(name: str) -> dict[str, Any]:
 
 
 def pair(name: str, record: measured.Record | None) -> Pair:
-    """The calls of a row: our best variant by its record, or the one chosen without measuring."""
+    """The calls of a row: the best variant of tileir by its record, or a variant that is chosen
+    without measurements."""
     group, *words = name.split(":")
     best, peer = (record.best, record.peer) if record else ((), None)
     if group in measured.WORKLOADS:
@@ -71,7 +72,7 @@ def pair(name: str, record: measured.Record | None) -> Pair:
 
 
 def _find_variant(every: Sequence[Any], best: tuple[str, ...], what: str = "") -> Any:
-    """The variant whose text with the prefix `what` is in `best`; None where there is none."""
+    """The variant whose text, with the prefix `what`, is in `best`; None if there is none."""
     return next((each for each in every if f"{what}{each}" in best), None)
 
 
@@ -144,7 +145,8 @@ def _backward(words: list[str], best: tuple[str, ...], peer: str | None) -> Pair
 
 
 def _heads(words: list[str]) -> tuple[str, int, int, bool, int]:
-    """The type, head size, length, whether causal, and heads of queries per head of keys."""
+    """The type, the head size, the length, whether attention is causal, and the heads of queries
+    per head of keys."""
     kind, d, way, t, *group = words
     return kind, int(d), int(t), way == "causal", int(group[0]) if group else 1
 

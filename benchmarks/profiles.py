@@ -107,7 +107,8 @@ def side(variant: str, kernels: list[ncu.Kernel], empty: float | None) -> dict[s
 def profile_all(
     names: list[str], options: argparse.Namespace, gpus: list[str]
 ) -> Iterator[dict[str, Any]]:
-    """Rows in the order in which they are done; none begins after `--budget` seconds."""
+    """Yield rows in the order in which they are complete. No row is started after `--budget`
+    seconds."""
     records, end = measured.records(), time.monotonic() + options.budget
     free: queue.Queue[str] = queue.Queue()
     for gpu in gpus:
@@ -147,7 +148,7 @@ def _run(name: str, gpu: str, options: argparse.Namespace, unknown: set[str]) ->
 
 
 def visible(count: int | None) -> list[str]:
-    """The first `count` GPUs of those the environment shows."""
+    """The first `count` GPUs of those that the environment makes visible."""
     shown = os.environ.get("CUDA_VISIBLE_DEVICES", "")
     every = [gpu for gpu in shown.split(",") if gpu] or [str(i) for i in range(count or 1)]
     return every[: count or len(every)]
@@ -168,7 +169,8 @@ def write(path: Path, rows: list[dict[str, Any]]) -> None:
 
 
 def lines(result: dict[str, Any]) -> list[tuple[str, ...]]:
-    """Two lines of the table, ours and the peer's; one with the last words of an error."""
+    """Two lines of the table, that of tileir and that of the peer; or one line with the end of an
+    error message."""
     ratio, target = (_figure(result.get(key), "", "{:.3f}") for key in ("ratio", "target"))
     head = (result["row"], f"{ratio}, {target}" if target else ratio)
     if "error" in result:
@@ -200,12 +202,12 @@ def markdown(rows: list[dict[str, Any]]) -> str:
 
 
 def with_table(text: str, rows: list[dict[str, Any]]) -> str:
-    """`text` with the table of `rows` between its marks; nothing there where there are none."""
+    """`text` with the table of `rows` between its marks, which is empty if there are no rows."""
     return tables.replace_between(text, BEGIN, END, markdown(rows) if rows else "")
 
 
 def show(result: dict[str, Any]) -> None:
-    """The lines of a row."""
+    """Print the lines of a row."""
     for line in lines(result):
         print(" | ".join(line), flush=True)
 
@@ -214,7 +216,7 @@ def show(result: dict[str, Any]) -> None:
 
 
 def requested_rows(options: argparse.Namespace) -> list[str]:
-    """The rows asked for, without those whose names lack `--only`."""
+    """The requested rows whose names contain the text of `--only`."""
     records = measured.records()
     names = [name for text in options.rows for name in _names(text)]
     if options.short or (options.list and not names):
@@ -253,7 +255,7 @@ def arguments() -> argparse.ArgumentParser:
 
 
 def main() -> int:
-    """Profile and print; 1 where a row could not be profiled."""
+    """Profile and print. Returns 1 if a row could not be profiled."""
     options = arguments().parse_args()
     if options.one:
         import profile_rows

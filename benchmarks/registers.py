@@ -1,9 +1,10 @@
-"""Registers of a thread, ours and Triton's, for the same kernels and the same assemblers.
+"""Registers per thread by tileir and by Triton, for the same kernels and the same assemblers.
 
     python benchmarks/registers.py [--out FILE.json]
 
-Needs Triton, but no GPU. Both compilers' PTX goes through Triton's `ptxas` and through nvJitLink,
-for sm_90a; both compilers know that `n` is a multiple of 16. A cell is `registers/spilled bytes`.
+Needs Triton, but no GPU. The PTX of both compilers is assembled by Triton's `ptxas` and by
+nvJitLink, for sm_90a. Both compilers know that `n` is a multiple of 16. A cell is
+`registers/spilled bytes`.
 """
 # ruff: noqa: ANN001, ANN201
 
@@ -167,7 +168,7 @@ def triton_ptx(case: Case) -> str:
 
 
 def by_ptxas(ptx: str) -> tuple[int, int]:
-    """Registers and spilled bytes as Triton's assembler has it."""
+    """Registers and spilled bytes by Triton's assembler."""
     with tempfile.NamedTemporaryFile("w", suffix=".ptx") as file:
         file.write(ptx)
         file.flush()
@@ -179,7 +180,7 @@ def by_ptxas(ptx: str) -> tuple[int, int]:
 
 
 def by_nvjitlink(ptx: str) -> tuple[int, int]:
-    """The same as ours has it."""
+    """Registers and spilled bytes by nvJitLink."""
     assembled = assemble(ptx, "kernel", target("sm_90a"))
     return assembled.registers, assembled.spills
 

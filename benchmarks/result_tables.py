@@ -1,6 +1,6 @@
-"""More tables of docs/reference/performance.md, and the summary that README has as well.
+"""Tables of docs/reference/performance.md, and the summary that README also contains.
 
-Each function gives the lines of a table, the headings first; `tables.py` writes them.
+Each function returns the rows of a table, the headings first; `tables.py` writes them.
 """
 
 from __future__ import annotations
@@ -42,7 +42,8 @@ def _cube(size: list[int]) -> bool:
 
 
 def summary() -> Lines:
-    """A line per group: how many problems, the geometric mean of our ratios, their range."""
+    """A row per group: the number of problems, the geometric mean of the ratios, and their
+    range."""
     yield ("group", "peer", "problems", "ratio: mean", "range")
     matmuls = rows("matmul_shapes")
     groups: tuple[tuple[str, str, list[float]], ...] = (
@@ -68,7 +69,7 @@ def summary() -> Lines:
 
 
 def library() -> Lines:
-    """Medians: ours and xDSL's time for an op, or for a process."""
+    """Medians of tileir and xDSL: the time for an op, or for a process."""
     yield ("task", "xDSL", "tileir", "ratio")
     for task, times in load("library")["seconds"].items():
         theirs, ours = median(times["xdsl"]), median(times["tileir"])
@@ -77,7 +78,8 @@ def library() -> Lines:
 
 
 def compile_time() -> Lines:
-    """Milliseconds of the processor for a kernel in a warm process, and a process's first one."""
+    """Processor milliseconds for a kernel in a warm process, and for the first kernel of a
+    process."""
     yield ("kernel", "build", "lower", "emit", "LLVM", "assemble", "all", "Triton", "ratio",
            "TileLang", "ratio")  # fmt: skip
     content = load("compile_time")
@@ -93,7 +95,7 @@ def compile_time() -> Lines:
 
 
 def compile_public() -> Lines:
-    """Milliseconds of the processor for kernels of public packages in a warm process."""
+    """Processor milliseconds for kernels of public packages in a warm process."""
     yield ("package", "kernels", "tileir: median", "Triton: median", "ratio: median", "range")
     groups: dict[str, list[tuple[float, float]]] = {}
     for kernel in load("compile_public")["kernels"]:
@@ -137,7 +139,7 @@ def launching() -> Lines:
 
 
 def launch_table() -> Lines:
-    """Microseconds of the host for a call, by its kind."""
+    """Microseconds of the host for a call, by the kind of call."""
     yield ("kind of call", "tileir, us", "Triton, us", "ratio")
     for row in load("launch_table")["rows"]:
         if "ours" in row:
@@ -154,7 +156,7 @@ def cpu() -> Lines:
 
 
 def tuning() -> Lines:
-    """Seconds that tuning takes, and what it finds."""
+    """Seconds that tuning takes, and the best candidate."""
     yield ("search", "seconds", "candidates measured", "choice", "us")
     content = load("tuning")
     names = {"triton": "Triton's autotuner", "everything": "tileir, every candidate",
@@ -185,7 +187,8 @@ def matmul_types() -> Lines:
 
 
 def matmul_odd() -> Lines:
-    """Ratios of f16 matmuls whose extents no tile divides, or that no tensor map describes."""
+    """Ratios of f16 matmuls whose extents are no multiples of a tile, or that no tensor map can
+    describe."""
     yield ("m x n x k", "NN", "NT")
     by_size = {(r["problem"], tuple(r["size"])): r["ratio"] for r in rows("matmul_shapes_odd")}
     for size in dict.fromkeys(size for _, size in by_size):
@@ -204,7 +207,7 @@ def matmul() -> Lines:
 
 
 def workload(group: str) -> Callable[[], Lines]:
-    """Ratios of a group of workloads, each with its best peer."""
+    """Ratios of a group of workloads, each against its best peer."""
 
     def lines() -> Lines:
         yield ("problem", "peer", "tile", "ratio")
@@ -244,7 +247,7 @@ def registers() -> Lines:
 
 
 def any_addressing() -> Lines:
-    """Dots without tensor maps: the least time of each way over its configurations."""
+    """Dots without tensor maps: the least time of each variant over its configurations."""
     yield ("kernel", "wgmma us", "mma.sync us", "Triton us", "torch us", "ratio to Triton")
     for row in rows("any_addressing"):
         least: dict[str, float] = {}

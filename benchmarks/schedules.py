@@ -1,7 +1,8 @@
-"""Explore the schedules of a template: time each, draw them, say how many are competitive.
+"""Exploration of the schedules of a template: each is timed and drawn, and competitive ones are
+counted.
 
-    python benchmarks/schedules.py KERNEL.dt 'softmax = x:{1|2|4|8}/0 y:/{256|0} w{4|8}' \\
-        x=4096 y=512 [--on gpu|cpu|interpreter|simt] [--type NAME=float16 ...] \\
+    python benchmarks/schedules.py KERNEL.dt 'softmax = x:{1|2|4|8}/0 y:/{256|0} w{4|8}' \
+        x=4096 y=512 [--on gpu|cpu|interpreter|simt] [--type NAME=float16 ...] \
         [--out FILE.json] [--picture FILE.svg] [--repeats 5] [--auto N]
 
 KERNEL.dt is a kernel definition, of which one Func is compiled; sizes are by dimension. Tensors are
@@ -59,7 +60,7 @@ def time_schedules(program: Program, options: argparse.Namespace) -> Exploration
 
 
 def main() -> int:
-    """Explore, print the fastest, write what is asked for."""
+    """Explore, print the fastest schedules, and write the requested files."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("kernel", type=Path)
     parser.add_argument("template")

@@ -1,10 +1,10 @@
-"""Softmax against Triton and torch on one GPU, in one run.
+"""Benchmark of softmax against Triton and torch, on one GPU in one run.
 
     python benchmarks/softmax.py [--out FILE.json] [--quick]
 
 Prints speed ratios per shape and writes every figure as JSON. Every result is checked against a
-float64 softmax on fresh random inputs, with the output poisoned before; `timing.py` says how
-variants are timed.
+float64 softmax on random inputs; outputs are poisoned before. `timing.py` describes the
+measurement.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def triton_softmax(y, x, stride_y, stride_x, columns, BLOCK: tl.constexpr):  # n
 
 
 def tileir_softmax(rows: int, columns: int, element: Any, block: int) -> Any:
-    """`block` rows per program instance; the kernel is for this shape."""
+    """A kernel for this shape, with `block` rows per program instance."""
     b = Builder()
     buffers = {
         "x": arg(pointer(element), aligned=16, readonly=True, noalias=True),
@@ -72,7 +72,8 @@ def _along(value: Any, like: Any, axis: int) -> Any:
 
 
 def candidates(columns: int) -> list[tuple[int, int]]:
-    """(rows per instance, warps) worth trying: 4 to 64 elements a thread, a warp a row or more."""
+    """Useful combinations of (rows per instance, warps): 4 to 64 elements per thread, and at least
+    a warp per row."""
     result = []
     for block in (1, 2, 4, 8):
         for warps in WARPS:
@@ -83,8 +84,8 @@ def candidates(columns: int) -> list[tuple[int, int]]:
 
 
 def model(rows: int, columns: int) -> tuple[int, int]:
-    """Rows per instance and warps without measuring: 32 elements a thread where rows are many,
-    fewer where they are few and latency counts; short rows side by side in one instance."""
+    """Rows per instance and warps, chosen without measurements: 32 elements per thread if there are
+    many rows, fewer if there are few and latency matters. Short rows share an instance."""
     each = 32 if rows >= 4096 else 16 if rows >= 1024 else 8
     warps = min(16, max(1, 1 << max(0, round(math.log2(columns / (32 * each))))))
     block = 2 if columns <= 512 and rows >= 4096 else 1
@@ -92,7 +93,7 @@ def model(rows: int, columns: int) -> tuple[int, int]:
 
 
 def variants(rows: int, columns: int, dtype: torch.dtype, quick: bool) -> dict[str, Any]:
-    """name -> a function of (x, y) that fills y and returns at once."""
+    """Functions by name. Each takes (x, y), starts to fill y, and returns immediately."""
     element = {torch.float32: F32, torch.bfloat16: BF16}[dtype]
     calls: dict[str, Callable[[torch.Tensor, torch.Tensor], None]] = {}
     default = model(rows, columns)
@@ -126,7 +127,7 @@ def wrong(call: Callable[..., None], rows: int, columns: int, dtype: torch.dtype
 
 
 def row(rows: int, columns: int, dtype: torch.dtype, quick: bool) -> dict[str, Any]:
-    """One line of the table."""
+    """One row of the table."""
     calls = variants(rows, columns, dtype, quick)
     bad = {name: why for name, call in calls.items() if (why := wrong(call, rows, columns, dtype))}
     good = {name: call for name, call in calls.items() if name not in bad}
@@ -159,7 +160,7 @@ def versions() -> dict[str, str]:
 
 
 def main() -> int:
-    """Run the table; the exit status says whether every result of ours was right."""
+    """Measure the table. The exit status states whether every result of tileir was correct."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--out", help="write every figure there, as JSON")
     parser.add_argument("--quick", action="store_true", help="the model's choice only")

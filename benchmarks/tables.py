@@ -53,9 +53,9 @@ def rows(file: str) -> list[dict[str, Any]]:
 
 
 def matmul_shapes() -> Iterator[tuple[str, ...]]:
-    """A line for each size: cuBLAS' time, our ratio, our tile, and the ratio of the tile that the
-    cost model ranks first, for both layouts of B."""
-    from matmul_tiles import favourite
+    """A row for each size: the time of cuBLAS, the ratio, the best tile, and the ratio of the tile
+    that the cost model ranks first, for both layouts of B."""
+    from matmul_tiles import predicted_best
 
     ways = ("f16 NN", "f16 NT")
     headings = ("ratio", "tile", "chosen")
@@ -65,7 +65,7 @@ def matmul_shapes() -> Iterator[tuple[str, ...]]:
         cells: list[str] = []
         for way in ways:
             if row := by_size.get((way, size)):
-                chosen = row["ratio"] / favourite(row).regret
+                chosen = row["ratio"] / predicted_best(row).regret
                 cells += [f"{row['us']['cublas']:.1f}", f"{row['ratio']:.3f}"]
                 cells += [short(row["best"]), f"{chosen:.3f}"]
             else:
@@ -79,7 +79,8 @@ def extents(size: tuple[int, ...]) -> str:
 
 
 def short(tile: str) -> str:
-    """A tile's name without the compiler's own choices: `w0 s2` are two stages."""
+    """The name of a tile without options that the compiler chooses: `w0 s2` stands for two
+    stages."""
     words = [word for word in tile.split() if word != "s0" and word[0] != "w"]
     words = ["ping-pong" if word == "pingpong" else word for word in words]
     return " ".join(f"{w[1:]} stages" if w[0] == "s" and w[1:].isdigit() else w for w in words)
@@ -89,7 +90,7 @@ def short(tile: str) -> str:
 
 
 def attention(file: str = "attention.json") -> Iterator[tuple[str, ...]]:
-    """TFLOP/s of the better peer and our ratio, by head size and length."""
+    """TFLOP/s of the better peer and the ratio, by head size and length."""
     yield ("d", f"t {LENGTHS[0]}", *map(str, LENGTHS[1:]))
     yield from by_length(rows(file), lambda row: f"{rate(row):.0f}, {row['ratio']:.3f}")
 
@@ -104,7 +105,7 @@ def rate(row: dict[str, Any]) -> float:
 
 
 def gradients() -> Iterator[tuple[str, ...]]:
-    """Our ratio, and whether the fused kernel is the faster one."""
+    """The ratio, and whether the fused kernel is faster."""
     yield ("d", f"t {LENGTHS[0]}", *map(str, LENGTHS[1:]))
 
     def cell(row: dict[str, Any]) -> str:
@@ -117,7 +118,7 @@ def gradients() -> Iterator[tuple[str, ...]]:
 def by_length(
     lines: list[dict[str, Any]], cell: Callable[[dict[str, Any]], str]
 ) -> Iterator[tuple[str, ...]]:
-    """A line for each head size, full and causal, a column for each length."""
+    """A row for each head size, full and causal, and a column for each length."""
     by_problem = {(row["d"], row["causal"], row["t"]): row for row in lines}
     for d, causal in dict.fromkeys((d, causal) for d, causal, _ in by_problem):
         cells = (by_problem.get((d, causal, t)) for t in LENGTHS)

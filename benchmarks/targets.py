@@ -1,6 +1,7 @@
-"""Targets of rows of the benchmarks: the least ratio of the best peer's time to ours.
+"""Target ratios of the rows of the benchmarks: the minimum ratio of the best peer's time to that of
+tileir.
 
-Rows are named as in `measured.py`. Rows of `workloads_*.json` have a `target` of their own.
+Rows are named as in `measured.py`. Rows of `workloads_*.json` have their own `target`.
 """
 
 from __future__ import annotations
@@ -51,5 +52,5 @@ OF_COPY = 0.97
 
 
 def target(name: str) -> float | None:
-    """The ratio asked for; None where none is."""
+    """The target ratio of a row; None if there is none."""
     return next((ratio for pattern, ratio in RATIOS if fnmatchcase(name, pattern)), None)

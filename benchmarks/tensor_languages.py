@@ -1,14 +1,15 @@
-"""Unscheduled programs of Tile, Tensor Comprehensions and TE against cuBLAS and cuDNN (torch).
+"""Benchmark of unscheduled programs of Tile, Tensor Comprehensions and TE against cuBLAS and cuDNN
+(torch).
 
     python benchmarks/tensor_languages.py [--out FILE.json]
     python benchmarks/tensor_languages.py --write
 
 A matmul of 4096³ in f16, NN and (as in the paper's Listing 2) NT, and a 3x3 convolution of f16
 images with channels last and zero padding: task 2 of Table 1 (MAPL 2019), 4 images of 56x56 with
-128 channels to 256. The kernels are what the frontends generate without a schedule. `--write`
-writes them to `benchmarks/tensor_languages_modules`, from which the measurement reads them, so that
-it needs no parser of the languages. Every result is checked with the output poisoned before;
-`timing.py` says how variants are timed.
+128 channels to 256. The kernels are those that the frontends generate without a schedule. `--write`
+writes them to `benchmarks/tensor_languages_modules`. The measurement reads them from there, so it
+needs no parser of the languages. Every result is checked; outputs are poisoned before. `timing.py`
+describes the measurement.
 """
 
 from __future__ import annotations
@@ -127,7 +128,7 @@ def texts() -> dict[str, str]:
 
 
 def ours(task: str) -> dict[str, Callable[..., Any]]:
-    """Functions of two operands and an output that launch our kernels, by language."""
+    """Functions that launch the kernels of tileir on two operands and an output, by language."""
     import torch
 
     import tileir.backend
@@ -160,7 +161,7 @@ def peer(task: str) -> Callable[..., Any]:
     cached: dict[int, Any] = {}
 
     def convolve(a: Any, b: Any, c: Any) -> None:
-        if id(b) not in cached:  # the weights' layout is not what is measured
+        if id(b) not in cached:  # the layout of the weights is converted before the measurement
             weights = b.permute(3, 2, 0, 1)
             cached[id(b)] = weights.contiguous(memory_format=torch.channels_last)
         output = torch.nn.functional.conv2d(a.permute(0, 3, 1, 2), cached[id(b)], padding=1)
@@ -200,7 +201,7 @@ def wrong(task: str, call: Callable[..., Any], data: Any, expected: Any) -> str 
 
 
 def row(task: str) -> dict[str, Any]:
-    """One line of the table."""
+    """One row of the table."""
     import timing
     import torch
 
@@ -222,7 +223,7 @@ def row(task: str) -> dict[str, Any]:
 
 
 def main() -> int:
-    """Measure and print, or write the modules; 1 where a result is wrong."""
+    """Measure and print, or write the modules. Returns 1 if a result is wrong."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--out", help="write every figure there, as JSON")
     parser.add_argument("--write", action="store_true", help="write the modules, and measure none")

@@ -1,4 +1,4 @@
-"""Kernels of Liger for the cases of the thesis, where Liger is installed."""
+"""The kernels of Liger for the cases of the thesis, if Liger is installed."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import torch
 
 def peer(name: str) -> Callable[..., torch.Tensor] | None:
     """The function of Liger for a case of `thesis_cases`, on the same inputs; None if there is
-    none. `tvd` and `kl` return the total over all rows."""
+    none. `tvd` and `kl` return the sum over all rows."""
     try:
         import liger_kernel.ops  # type: ignore[import-not-found]  # noqa: F401
     except ImportError:

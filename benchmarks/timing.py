@@ -1,4 +1,4 @@
-"""Times of calls on a GPU, measured in the same way by all benchmarks."""
+"""Timing of calls on a GPU, in the same way for all benchmarks."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ _WITHOUT_CHECKS: ContextVar[bool] = ContextVar("without_checks", default=False)
 
 
 def checks_results() -> bool:
-    """Whether the results of calls are checked now. A peer that computes something else returns the
-    expected result while they are, and does only its own work while it is timed or profiled."""
+    """Whether results are currently checked. A peer that computes something else then returns the
+    expected result; while it is timed or profiled, it only does its own work."""
     return not _WITHOUT_CHECKS.get()
 
 
 @contextmanager
 def without_checks() -> Generator[None]:
-    """Within this context results are not checked."""
+    """A context in which results are not checked."""
     before = _WITHOUT_CHECKS.set(True)
     try:
         yield

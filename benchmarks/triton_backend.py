@@ -1,12 +1,12 @@
-"""Stock Triton with and without tileir as its compiler: are results right, how long do both take?
+"""Test and benchmark of stock Triton with and without tileir as its compiler.
 
     python benchmarks/triton_backend.py [--out triton_backend.json] [--device cuda] [--seconds 280]
 
-Needs torch and Triton; tileir need not be installed. The kernels of `triton_backend_kernels.py`
-and the programs of `triton_backend_programs.py` run in one process for each compiler, with caches
-of their own. Each gets: whether it is right, seconds of the first call, milliseconds of a launch,
-and for tileir which compiler built its kernels, and why where it was Triton. Exits with 1 where
-something was wrong that is right with Triton.
+Needs torch and Triton; tileir need not be installed. The kernels of `triton_backend_kernels.py` and
+the programs of `triton_backend_programs.py` run in one process for each compiler, with caches of
+their own. The results of each are: whether it is correct, seconds of the first call, milliseconds
+of a launch, and for tileir which compiler built its kernels, with the reason if it was Triton. The
+exit status is 1 if a result is wrong that is correct with Triton.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def _child(compiler: str, folder: Path, options: argparse.Namespace) -> dict[str
 
 
 def importable_tree(tree: Path) -> Path:
-    """A folder in which this checkout can be imported, and is found by its entry points.
+    """A folder from which this checkout can be imported, with its entry points.
 
     Several processes may make it at the same time.
     """
@@ -90,7 +90,7 @@ def importable_tree(tree: Path) -> Path:
 
 
 def _write(path: Path, text: str) -> None:
-    """Write a file so that no process reads a part of it."""
+    """Write a file atomically, so that no process reads a partial file."""
     partial = path.with_name(f"{path.name}.{os.getpid()}")
     partial.write_text(text)
     partial.replace(path)
@@ -171,7 +171,7 @@ def _kernel(make: Any, device: str) -> dict[str, Any]:
 
 
 def _graph(make: Any) -> dict[str, Any]:
-    """A launch that is captured and played again."""
+    """A launch that is captured and replayed."""
     import torch  # type: ignore[import-not-found]
 
     start, check = make("cuda", True)
@@ -226,7 +226,7 @@ def _wait(device: str) -> None:
 
 
 def _print_table(results: dict[str, Any]) -> int:
-    """Print the table; 1 where tileir is wrong and Triton is not."""
+    """Print the table. Returns 1 if a result of tileir is wrong and that of Triton is not."""
     ours = results["tileir"].get("cases", {})
     theirs = results.get("triton", {}).get("cases", {})
     bad, kernels = [], [k for row in ours.values() for k in row.get("kernels", [])]

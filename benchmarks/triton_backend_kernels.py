@@ -1,7 +1,7 @@
-"""Kernels in stock Triton, each as a function that gives a launch and what it should compute.
+"""Kernels for stock Triton. Each is a function that returns a launch and a check of its result.
 
-`CASES` maps a name to `case(device, large)`: a call that launches, and a check that raises
-AssertionError where its result is not what torch computes.
+`CASES` maps a name to `case(device, large)`, which returns a function that launches, and a check
+that raises AssertionError if the result differs from torch's.
 """
 # ruff: noqa: ANN001, ANN201, ANN202
 
@@ -29,14 +29,14 @@ def case(make: Case) -> Case:
 
 
 def right(result, exact, bound):
-    """Raises AssertionError where elements of a result are off by more than `bound`."""
+    """Raise AssertionError if elements of a result differ by more than `bound`."""
     why = checks.fault(result, exact, bound)
     assert why is None, why
 
 
 def close(result, expected, rtol=1e-4, atol=1e-4):
-    """Raises AssertionError where sampled rows of a result are off by more than `rtol` of an
-    element and `atol`, or where any of its elements is not finite."""
+    """Raise AssertionError if sampled rows of a result differ by more than `rtol` times an element
+    plus `atol`, or if an element is not finite."""
     assert result.shape == expected.shape and result.isfinite().all()
     some, expected = checks.some_rows(result, expected)
     exact = checks.host(expected)

@@ -1,5 +1,5 @@
-"""Programs for `torch.compile`: `PROGRAMS` maps a name to `program(device)`, which gives a function
-and its arguments. What a compiled function should give is what it gives uncompiled."""
+"""Programs for `torch.compile`. `PROGRAMS` maps a name to `program(device)`, which returns a
+function and its arguments. The expected results are those of the uncompiled function."""
 # ruff: noqa: ANN001, ANN002, ANN201, ANN202
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""The kernels of `benchmarks/interpreter.py` in Triton: the same tiles, grids and arguments."""
+"""The kernels of `benchmarks/interpreter.py` in Triton, with the same tiles, grids and
+arguments."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Kernels in stock Triton that several benchmarks launch. They need Triton alone."""
+"""Kernels for stock Triton that several benchmarks launch. They need only Triton."""
 # ruff: noqa: ANN001, ANN201
 
 from __future__ import annotations

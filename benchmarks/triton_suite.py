@@ -77,7 +77,7 @@ def main() -> int:
 
 
 def run(options: argparse.Namespace, file: Path, work: Path, log: Path) -> None:
-    """Run a file's cases, in as many processes as end early and one more."""
+    """Run the cases of a file, in as many processes as needed if processes end."""
     from triton_backend import importable_tree  # type: ignore[import-not-found]
 
     variables = {k: v for k, v in os.environ.items() if not k.startswith(("TILEIR_", "TRITON_"))}
@@ -101,7 +101,7 @@ def run(options: argparse.Namespace, file: Path, work: Path, log: Path) -> None:
             [*command, str(options.checkout / file)], env=environment, check=False,
             stdout=subprocess.DEVNULL,
         )  # fmt: skip
-        if done.returncode in (0, 1, 5):  # all passed, some failed, none was left
+        if done.returncode in (0, 1, 5):  # all passed, some failed, or none was left
             return
 
 
@@ -115,7 +115,7 @@ OUTCOMES = ("passed", "skipped", "GPU", "printed", "refused", "wrong", "failed")
 
 
 def rows(files: dict[str, dict[str, int]]) -> Iterator[tuple[str, ...]]:
-    """A line for each file, and their sum."""
+    """Yield a row for each file, and the totals."""
     yield ("file", "cases", *OUTCOMES)
     total = {o: sum(counts[o] for counts in files.values()) for o in OUTCOMES}
     for file, counts in [*files.items(), ("all", total)]:
@@ -123,9 +123,9 @@ def rows(files: dict[str, dict[str, int]]) -> Iterator[tuple[str, ...]]:
 
 
 def kind_of(line: dict[str, Any]) -> str:
-    """`passed`, `skipped`, `GPU` where the case reads what only code of a GPU has, `printed` where
-    it reads what Triton prints, `refused` where tileir refuses the kernel or the launch, `wrong`
-    for a result; `failed` for the rest."""
+    """The outcome of a case. `passed`, `skipped`; `GPU` if the case inspects code of a GPU;
+    `printed` if it reads the output of Triton; `refused` if tileir rejects the kernel or the
+    launch; `wrong` for a wrong result; `failed` for all others."""
     outcome, error = line["outcome"], line.get("error", "")
     if outcome != "failed":
         return "failed" if outcome == "began" else outcome
@@ -175,7 +175,7 @@ def errors(outcomes: dict[str, dict[str, Any]]) -> dict[tuple[str, str], list[st
 
 
 def first_line(lines: Iterable[str]) -> str:
-    """The first line that says anything, without what differs from case to case."""
+    """The first informative line, without the parts that differ between cases."""
     line = next((line for line in lines if line.strip()), "")
     return re.sub(r"0x[0-9a-f]+|\d+", "N", re.sub(r"/\S*/", "", line))[:160]
 

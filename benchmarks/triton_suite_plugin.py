@@ -1,4 +1,5 @@
-"""A plugin of pytest for `triton_suite.py`: which cases run, and a line of JSON for each outcome.
+"""A pytest plugin for `triton_suite.py`. It selects the cases, and writes a line of JSON for each
+outcome.
 
 Reads TRITON_SUITE_LOG, the file of outcomes, whose cases are not run again; TRITON_SUITE_EVERY, of
 how many cases of a function one runs; and TRITON_SUITE_LIMIT, the seconds of a processor that a
@@ -39,7 +40,7 @@ def pytest_collection_modifyitems(config: Any, items: list[Any]) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: Any) -> Iterator[None]:
-    """Log that a case begins: where the process ends in it, this is its last line."""
+    """Log that a case begins. If the process ends during the case, this is its last line."""
     _write({"case": item.nodeid, "outcome": "began"})
     signal.signal(signal.SIGPROF, _stop)
     signal.setitimer(signal.ITIMER_PROF, _LIMIT)

@@ -94,14 +94,14 @@ def launch_all(out: Path, only: str) -> int:
 
 
 def merge(results: dict[str, dict[str, Any]], launched: dict[str, dict[str, Any]]) -> None:
-    """Add what was launched to the results of the same releases."""
+    """Add the launched kernels to the results of the same releases."""
     for release, rows in launched.items():
         for kernel, ways in rows.items():
             results[release][kernel].update(ways)
 
 
 def lines(results: dict[str, dict[str, Any]]) -> Iterator[tuple[str, ...]]:
-    """A line for each kernel, a column for each release."""
+    """Yield a row for each kernel, with a column for each release."""
     yield ("kernel", *results)
     kernels = dict.fromkeys(name for rows in results.values() for name in rows)
     for name in kernels:
@@ -109,7 +109,7 @@ def lines(results: dict[str, dict[str, Any]]) -> Iterator[tuple[str, ...]]:
 
 
 def cell(ways: dict[str, str] | None) -> str:
-    """The targets where a kernel is right; `-` where the release has no ops for it."""
+    """The targets for which a kernel is correct; `-` if the release lacks an op of the kernel."""
     if ways is None:
         return "-"
     return ", ".join(title for way, title in TITLES.items() if ways.get(way) == "right") or "no"
@@ -155,7 +155,7 @@ def matrix_of(
 
 
 def print_faults(results: dict[str, dict[str, Any]]) -> int:
-    """Print what is not right; 1 where something is not."""
+    """Print the failures. Returns 1 if there are any."""
     bad = [
         f"{version} {kernel} {way}: {cell}"
         for version, rows in results.items()

@@ -1,7 +1,7 @@
 """The kernels of the version matrix, in stock Triton, and their expected results.
 
-A case is a function that gives launches and results. It needs numpy and Triton alone: its tensors
-are arrays by address (`HostTensor`), so every release of Triton can run it without torch.
+A case is a function that returns launches and results. It needs only numpy and Triton: its tensors
+are host arrays (`HostTensor`), so every release of Triton can run it without torch.
 """
 # ruff: noqa: ANN001, ANN002, ANN201, ANN202
 
@@ -27,8 +27,8 @@ def allocate(count: int) -> Any:
 
 
 class HostTensor:
-    """An array as Triton takes tensors: by address and name of its dtype. Its storage is `array`,
-    which is aligned to 16 bytes."""
+    """A host array in the form in which Triton takes tensors: by its address and the name of its
+    dtype. Its storage is `array`, which is aligned to 16 bytes."""
 
     is_cpu = True
 
@@ -51,7 +51,7 @@ class HostTensor:
         return self.array.nbytes
 
     def stride(self, axis: int) -> int:
-        """In elements."""
+        """The stride along `axis`, in elements."""
         return self.array.strides[axis] // self.array.itemsize
 
 
@@ -65,15 +65,15 @@ class Launch(NamedTuple):
 
 
 class Case(NamedTuple):
-    """Launches in order; results, what each should be and its tolerance; `memory` is what kernels
-    reach by addresses that are not arguments."""
+    """Launches in order; results, each with its expected value and its tolerance; and `memory`, the
+    arrays that kernels access by addresses that are not arguments."""
 
     launches: Sequence[Launch]
     results: Sequence[tuple[HostTensor, Any, float]]
     memory: Sequence[HostTensor] = ()
 
     def check(self) -> None:
-        """Raises AssertionError where a result is wrong."""
+        """Raise AssertionError if a result is wrong."""
         for result, expected, tolerance in self.results:
             exact = checks.host(expected)
             why = checks.fault(result.array, exact, tolerance * (1 + abs(exact)))
@@ -89,7 +89,7 @@ def case(make: Callable[[], Case]) -> Callable[[], Case]:
 
 
 def chance(*shape, dtype=np.float32, seed=0):
-    """Normal numbers."""
+    """Normally distributed numbers."""
     return HostTensor(np.random.default_rng([seed, *shape]).standard_normal(shape).astype(dtype))
 
 

@@ -1,9 +1,9 @@
-"""A process of `triton_versions.py`: one release of Triton, one way.
+"""A process of `triton_versions.py`: it runs one release of Triton in one way.
 
 triton_versions_worker.py sm_90a|cuda|native|interpreter RESULTS [KERNELS]
 
-`cuda` runs the kernels on a GPU, by tileir alone, with tensors in memory of the host that the GPU
-addresses. It needs torch.
+`cuda` runs the kernels on a GPU, compiled only by tileir, with tensors in host memory that the GPU
+can access. It needs torch.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def run_on_cpu(launch: Launch) -> None:
 
 
 def run_on_gpu(launch: Launch) -> None:
-    """Run the kernel on the GPU. Raises RuntimeError where tileir did not compile it."""
+    """Run the kernel on the GPU. Raises RuntimeError if tileir did not compile it."""
     import torch  # type: ignore[import-not-found]
 
     kernel = launch.kernel[launch.grid](**launch.arguments, **launch.options)
@@ -80,7 +80,7 @@ def run_on_gpu(launch: Launch) -> None:
 
 
 def allocate_pinned(count: int) -> Any:
-    """Bytes of zeros in memory that the GPU addresses as the host does, as an array."""
+    """Zeroed host memory that the GPU can access at the same address, as an array of bytes."""
     import torch  # type: ignore[import-not-found]
 
     return torch.zeros(count, dtype=torch.uint8, pin_memory=True).numpy()
@@ -92,7 +92,7 @@ def _check_compiler(kernel: Any) -> None:
 
 
 def compile_for_gpu(launch: Launch) -> None:
-    """Compile the kernel for sm_90a. Raises RuntimeError where tileir did not."""
+    """Compile the kernel for sm_90a. Raises RuntimeError if tileir did not compile it."""
     signature: dict[str, str] = {}
     constants: dict[tuple[int], Any] = {}
     attributes: dict[tuple[int], Any] = {}

@@ -1,12 +1,14 @@
-"""Tuning a matmul over 250 candidates: ours against Triton's autotuner, on one GPU.
+"""Benchmark of tuning a matmul over 250 candidates: the tuner of tileir against Triton's autotuner,
+on one GPU.
 
     python benchmarks/tuning.py [--size 4096] [--processes 16] [--peer-seconds 330] [--out FILE]
 
 Both tune the same source (`tuning_kernel.py`) over the same points of tile extents, warps and
 stages. Triton compiles and measures one point after the other, with an empty cache. After
-`--peer-seconds` it is stopped, its time is extrapolated to all points, and the table says so. Ours:
-every point (`everything`); as `tileir tune` does it, with pruning by the model and successive
-halving (`usual`); and a run that is killed half-way and resumed (`resumed`).
+`--peer-seconds` it is stopped, and its time is extrapolated to all points, which the table states.
+The tuner of tileir runs on every point (`everything`); with pruning by the model and successive
+halving, as `tileir tune` does (`usual`); and in a run that is killed half-way and resumed
+(`resumed`).
 """
 
 from __future__ import annotations
@@ -173,7 +175,7 @@ def run_triton_autotuner(size: int, seconds: float) -> dict[str, Any]:
 
 
 def show(results: dict[str, Any]) -> None:
-    """The table."""
+    """Print the table."""
     other = results["triton"]
     whole = other.get("extrapolated")
     if whole:
@@ -197,7 +199,7 @@ def show(results: dict[str, Any]) -> None:
 
 
 def main() -> int:
-    """Run everything; 0 where every candidate that ran was right."""
+    """Run everything. Returns 0 if every candidate that ran was correct."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--size", type=int, default=4096)
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)

@@ -1,6 +1,6 @@
-"""A matmul in Triton's language, for Triton and for our frontend, and its tuning space.
+"""A matmul in Triton's language, for Triton and for tileir's frontend, and its tuning space.
 
-With TUNING_PEER set `triton` is Triton, else it is ours; nothing else differs.
+If TUNING_PEER is set, `triton` is Triton, otherwise it is tileir's frontend. Nothing else differs.
 """
 # ruff: noqa: ANN001, ANN201
 

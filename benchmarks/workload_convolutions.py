@@ -1,4 +1,4 @@
-"""Convolutions of Table 1 of Tillet et al., MAPL 2019 for `workloads.py`."""
+"""Convolutions of Table 1 of Tillet et al., MAPL 2019, for `workloads.py`."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ TABLED = ((128, 64, 32, 4), (256, 64, 32, 8), (128, 64, 32, 8), (64, 64, 32, 4))
 
 
 def cases(group: str) -> Iterator[Case]:
-    """A line for each task; strided convolutions besides."""
+    """Yield a row for each task, and rows for strided convolutions."""
     for task, (h, w, c, b, k, r, s) in TASKS.items():
         yield case(
             f"{group} task {task}", group, (h, w, c, b, k), Filter(r, s, 1, (r // 2, s // 2))
@@ -59,7 +59,7 @@ def case(name: str, group: str, size: tuple[int, ...], filter: Filter) -> Case:
     scale = 1 / math.sqrt(filter.taps * c)
 
     def data() -> tuple[Any, ...]:
-        """x, filters as we and as cuDNN want them, and y."""
+        """The tensors x, the filters in the layouts of tileir and of cuDNN, and y."""
         x = torch.randn(b, c, h, w, device="cuda").to(dtype, memory_format=layout)
         taps = (torch.randn(filter.rows, filter.columns, c, k, device="cuda") * scale).to(dtype)
         theirs = taps.permute(3, 2, 0, 1).contiguous(memory_format=layout)
@@ -84,7 +84,7 @@ def case(name: str, group: str, size: tuple[int, ...], filter: Filter) -> Case:
 def variants(
     group: str, size: tuple[int, ...], filter: Filter
 ) -> Iterator[tuple[str, Variant]]:  # fmt: skip
-    """Ours by name."""
+    """Yield the variants of tileir by name."""
     h, w, c, _, k = size
     sizes = [h, w, *filter.output(h, w), c, k]
     if c == 1:
@@ -122,7 +122,8 @@ def _boxes(
 def _channels_last_boxes(
     size: tuple[int, ...], filter: Filter, sizes: list[int]
 ) -> Iterator[tuple[str, Variant]]:
-    """Boxes of pixels of the image with its channels last, which another kernel makes before."""
+    """Yield variants that read boxes of pixels of an image with channels last, which another kernel
+    produces first."""
     h, w, c, b, _ = size
     block, even = min(64, c), (math.gcd(h * w, 8), 8)
     last = functools.cache(lambda: torch.empty(b, h * w, c, device="cuda", dtype=torch.float16))

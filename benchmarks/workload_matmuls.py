@@ -1,4 +1,4 @@
-"""Matmuls with work on their operands or results, for `workloads.py`."""
+"""Matmuls with additional work on their operands or results, for `workloads.py`."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ GROUP = 128
 
 
 def cases(group: str) -> Iterator[Case]:
-    """The lines of a group."""
+    """Yield the rows of a group."""
     if group == "epilogue":
         for kind in ("leaky", "gelu"):
             for size in ((4096, 4096, 4096), (1024, 4096, 1024)):
@@ -111,7 +111,7 @@ def activation_case(kind: str, size: tuple[int, int, int]) -> Case:
 
 
 def slice_case(size: tuple[int, int, int]) -> Case:
-    """Operands and result are parts of wider matrices."""
+    """A matmul whose operands and result are parts of wider matrices."""
     m, n, k = size
 
     def data() -> tuple[Any, ...]:
@@ -133,7 +133,7 @@ def slice_case(size: tuple[int, int, int]) -> Case:
 
 
 def int8_case(size: tuple[int, int, int]) -> Case:
-    """8 bits, with a scale for every row and column."""
+    """A matmul of 8-bit operands, with a scale for every row and every column."""
     m, n, k = size
 
     def data() -> tuple[Any, ...]:
@@ -156,7 +156,8 @@ def int8_case(size: tuple[int, int, int]) -> Case:
 
 
 def int4_case(size: tuple[int, int, int]) -> Case:
-    """Weights of 4 bits against cuBLAS on weights of 16, and against torch's own kernel."""
+    """A matmul with 4-bit weights, against cuBLAS with 16-bit weights and against torch's own
+    kernel."""
     m, n, k = size
 
     def data() -> tuple[Any, ...]:
@@ -183,7 +184,7 @@ def int4_case(size: tuple[int, int, int]) -> Case:
 
 
 def _torch_weights(weights: torch.Tensor, scales: torch.Tensor) -> Any:
-    """Weights in the layout of torch's matmul of 4 bits; None where it has none."""
+    """The weights in the layout of torch's 4-bit matmul; None if torch has none."""
     try:
         pairs = (weights[:, ::2] << 4 | weights[:, 1::2]).to(torch.uint8)
         packed = torch._convert_weight_to_int4pack(pairs, 8)
@@ -194,7 +195,8 @@ def _torch_weights(weights: torch.Tensor, scales: torch.Tensor) -> Any:
 
 
 def mxfp8_case(size: tuple[int, int, int]) -> Case:
-    """Weights of e4m3 with a power of two for every 32, against cuBLAS on weights of 16 bits."""
+    """A matmul with weights in e4m3 and a power of two for every 32 of them, against cuBLAS with
+    16-bit weights."""
     m, n, k = size
 
     def data() -> tuple[Any, ...]:

@@ -1,5 +1,5 @@
-"""Shifted channels for `workloads.py`: tasks 1 to 5 of Table 1 of Tillet et al., MAPL 2019 (its
-section 6.2.2)."""
+"""Convolutions with shifted channels, for `workloads.py`: tasks 1 to 5 of Table 1 of Tillet et al.,
+MAPL 2019 (its section 6.2.2)."""
 
 from __future__ import annotations
 
@@ -29,7 +29,8 @@ THREADS = ((64, 128, 32, 4), (64, 64, 64, 4), (128, 128, 32, 8), (128, 64, 32, 4
 
 
 def cases(group: str) -> Iterator[Case]:
-    """Channels first, each with its own shift; then channels last, shifts shared by groups."""
+    """Yield rows with channels first, each with its own shift; then rows with channels last, whose
+    groups share shifts."""
     for task in range(1, 6):
         h, w, c, b, k, _, _ = TASKS[task]
         yield from first(task, (h, w, c, b, k))
@@ -37,13 +38,13 @@ def cases(group: str) -> Iterator[Case]:
 
 
 def distances(count: int) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
-    """The nine shifts in turn."""
+    """The nine shifts, repeated for `count` channels."""
     number = np.arange(count) % 9
     return (number // 3 - 1).astype(np.int32), (number % 3 - 1).astype(np.int32)
 
 
 def first(task: int, size: tuple[int, ...]) -> Iterator[Case]:
-    """Against a shift and a matmul, and against the matmul alone."""
+    """Yield rows against a shift and a matmul, and against the matmul alone."""
     h, w, c, b, k = size
     rows, columns = distances(c)
     table = tables.shifts(rows, columns, h, w).pad_to(128)
@@ -139,8 +140,8 @@ def last(task: int, size: tuple[int, ...]) -> Iterator[Case]:
 
 
 def without_result(call: Callable[..., Any], reference: Callable[..., Any]) -> Callable[..., Any]:
-    """A peer that computes something else, of which only the time counts: while results are checked
-    it returns the expected one."""
+    """A peer that computes something else and is only used for its time. While results are checked,
+    it returns the expected result."""
 
     def run(*data: Any) -> Any:
         call(*data)

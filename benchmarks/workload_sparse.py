@@ -22,7 +22,7 @@ GOOD = 0.8
 
 
 def cases(group: str) -> Iterator[Case]:
-    """Every matmul and softmax, against the dense one."""
+    """Yield every matmul and softmax, against the dense one."""
     for size in BLOCKS:
         for density in DENSITIES:
             random = np.random.default_rng(size)
@@ -34,7 +34,7 @@ def cases(group: str) -> Iterator[Case]:
 
 
 def dense_of(blocks: Blocks, values: torch.Tensor, fill: float = 0.0) -> torch.Tensor:
-    """[count, size, size] as the whole matrix."""
+    """The whole matrix of blocks [count, size, size]."""
     size = values.shape[-1]
     rows, columns = blocks.mask.shape
     dense = torch.full((rows, columns, size, size), fill, device="cuda", dtype=values.dtype)
@@ -58,7 +58,7 @@ def on_gpu(*tables: Any) -> list[torch.Tensor]:
 
 
 def sdd(name: str, size: int, blocks: Blocks, target: float) -> Case:
-    """Some blocks of a matmul of dense matrices; the peer computes all of them."""
+    """Some blocks of a matmul of dense matrices. The peer computes all of them."""
     tables, count = on_gpu(*blocks.places), blocks.count
     dense = torch.empty(SIZE, SIZE, device="cuda", dtype=torch.float16)
 
@@ -144,7 +144,7 @@ def dds(name: str, size: int, blocks: Blocks, target: float) -> Case:
 
 
 def softmax(name: str, size: int, blocks: Blocks, target: float) -> Case:
-    """Along the rows of a block-sparse matrix, against torch on the dense one."""
+    """A softmax along the rows of a block-sparse matrix, against torch on the dense one."""
     starts, scale = on_gpu(blocks.by_row[0])[0], 0.125
 
     def data() -> tuple[Any, ...]:

@@ -25,14 +25,15 @@ COUNTERS = 8
 
 @attrs.frozen
 class Base:
-    """A buffer of a program instance: the pointer parameter and the instance's number."""
+    """The region of a program instance in a buffer: the pointer parameter and the number of the
+    instance."""
 
     pointer: Value
     instance: Value
 
 
 def load_input(writer: Writer, base: Base, shape: tuple[int, ...], offset: int) -> None:
-    """A tile (or scalar) of an input, all of it in bounds."""
+    """Load a tile (or scalar) of an input, all of it in bounds."""
     where = address(writer, base, REGION, offset % (REGION - LARGEST), shape)
     writer.emit(Load(where))
 
@@ -49,7 +50,7 @@ def store_scratch(writer: Writer, base: Base, back: int, index: int, mask: int) 
 
 
 def load_scratch(writer: Writer, base: Base, shape: tuple[int, ...], index: int, mask: int) -> None:
-    """Load tile `index` of the scratch buffer; masked-off lanes get a literal."""
+    """Load tile `index` of the scratch buffer. Lanes that the mask excludes get a literal."""
     where = address(writer, base, REGION, index % TILES * LARGEST, shape)
     flags = writer.mask(where.type, mask)
     element = base.pointer.type.pointee  # type: ignore[union-attr]
@@ -60,15 +61,16 @@ def load_scratch(writer: Writer, base: Base, shape: tuple[int, ...], index: int,
 
 
 def count(writer: Writer, base: Base, back: int, counter: int) -> None:
-    """Add a scalar to a counter that all instances share; the old value stays unused, so that their
-    order does not matter."""
+    """Add a scalar to a counter that all instances share. The old value is not used, so the order
+    of the instances does not matter."""
     where = writer.hide(GetElementPtr(base.pointer, constant(I32, counter % COUNTERS)))
     value = writer.of_type(I32, back, clean=True)
     writer.perform(AtomicRMW(where, value, op=AtomicKind.ADD))
 
 
 def store_output(writer: Writer, name: str, instance: Value, value: Value) -> Value:
-    """Store all of `value` to its own buffer, whose pointer parameter is returned."""
+    """Store all of `value` to a buffer of its own. The result is the pointer parameter of the
+    buffer."""
     element = element_of(value.type)
     assert isinstance(element, Scalar)
     parameter = Value(pointer(element), name)
@@ -79,7 +81,8 @@ def store_output(writer: Writer, name: str, instance: Value, value: Value) -> Va
 
 
 def address(writer: Writer, base: Base, region: int, offset: int, shape: tuple[int, ...]) -> Value:
-    """Pointers to consecutive elements of the instance's region, in row-major order."""
+    """Pointers to consecutive elements of the instance's region, in row-major order. `region` is
+    the number of its elements."""
     start = writer.hide(Mul(base.instance, constant(I32, region)))
     index = writer.hide(Add(start, constant(I32, offset)))
     first = writer.hide(GetElementPtr(base.pointer, index))
@@ -94,5 +97,5 @@ def address(writer: Writer, base: Base, region: int, offset: int, shape: tuple[i
 
 
 def size_of(type: Type) -> int:
-    """Number of elements; 1 for scalars."""
+    """The number of elements of a type; 1 for scalars."""
     return type.size if isinstance(type, Tile) else 1

@@ -1,4 +1,4 @@
-"""Attention forward as an ordinary program of pointers, masks, one loop and two dots."""
+"""Forward attention as an ordinary program of pointers and masks, with one loop and two dots."""
 
 from __future__ import annotations
 
@@ -45,13 +45,13 @@ def attention(
     save_lse: bool = False, grouped: bool = False, v_transposed: bool = False,
     arranged: bool = False, slack: float = SLACK, biased: bool = False,
 ) -> Module:  # fmt: skip
-    """`attention(q, k, v, o, t, scale)` on a grid of blocks of rows by heads: o = softmax(scale
-    ln 2 q k^T) v for [heads, t, d], by online softmax in base 2 (Milakov and Gimelshein 2018).
-    Blocks of keys that every row sees have no mask. Instances of `causal` attention come in
-    `serpentine_order`, by heads whose K and V fit in the cache. `save_lse` adds the parameter
-    `lse`, [heads, t rounded up to `LSE_PADDING`]: the log-sum-exp of each row in base 2. `grouped`
-    adds `group`, the number of heads of queries that share a head of keys and values. `arranged`
-    adds `together`, the number of heads that run concurrently, causal or not
+    """`attention(q, k, v, o, t, scale)` on a grid of blocks of rows by heads: o = softmax(scale ln
+    2 q k^T) v for [heads, t, d], by online softmax in base 2 (Milakov and Gimelshein 2018). ||
+    Blocks of keys that every row attends to have no mask. Instances of `causal` attention are
+    ordered by `serpentine_order`, in groups of heads whose K and V fit in the cache. `save_lse`
+    adds the parameter `lse`, [heads, t rounded up to `LSE_PADDING`]: the log-sum-exp of each row in
+    base 2. `grouped` adds `group`, the number of heads of queries that share a head of keys and
+    values. `arranged` adds `together`, the number of heads that run concurrently, causal or not
     (`heads_together`). `biased` adds `bias`, [heads, t, t], which is added to the scores of its
     rows and keys before they are scaled, and t is a multiple of 8. `v_transposed`: v is [heads, d,
     t], as a dot of 8-bit operands needs it. Elements of q, k and v are of type `element`, those of
@@ -119,7 +119,8 @@ def padded_rows(b: Builder, t: Any) -> Any:
 
 
 def _mask_scores(b: Builder, scores: Expr, is_key: Expr, keys: Expr, ends: Expr | None) -> Expr:
-    """Scores of keys only, or of those below the end of each row."""
+    """Mask the scores: those of positions that are not keys, and, if `ends` is not None, those at
+    or beyond the end of each row."""
     shape = scores.shape
     mask = is_key.broadcast_to(*shape)
     if ends is not None:
@@ -128,14 +129,14 @@ def _mask_scores(b: Builder, scores: Expr, is_key: Expr, keys: Expr, ends: Expr 
 
 
 def _within(pointers: Expr, rows: Expr, columns: Expr) -> Expr:
-    """The elements at `pointers` in some `rows` and `columns`, 0 in others."""
+    """The elements at `pointers` where both `rows` and `columns` are true, 0 elsewhere."""
     shape = pointers.shape
     return pointers.load(rows.broadcast_to(*shape) & columns.broadcast_to(*shape), 0.0)
 
 
 def _level(b: Builder, most: Any, scores: Any, scale: Any, slack: float) -> tuple[Any, Any]:
-    """The bound of each row from here on, and what its accumulators are multiplied
-    by for it. The bound stays `most` unless a score exceeds it by more than `slack`."""
+    """The new bound of each row, and the number by which its accumulators are multiplied when the
+    bound changes to it. The bound stays `most` unless a score exceeds it by more than `slack`."""
     highest = b.reduce(scores, axis=1, combiner="fmaxnum") * scale
     if not slack:
         level = b.fmaxnum(highest, most)
@@ -147,10 +148,13 @@ def _level(b: Builder, most: Any, scores: Any, scale: Any, slack: float) -> tupl
 
 
 def serpentine_order(b: Builder, t: Any, d: int, together: Any = None) -> tuple[Any, Any]:
-    """Block and head of this instance. Heads come in groups of `together`, or of as many as the
-    cache holds, and a group block by block: the first blocks of its heads, the second ones, and so
-    on. Every other group runs from the last blocks to the first. K and V of a group stay in the
-    cache, and persistent blocks, which take instances at a stride, get equal work."""
+    """The block and the head of this instance.
+
+    Heads are processed in groups of `together` heads, or of as many as fit in the cache. Within a
+    group, instances are ordered by block: the first blocks of all heads, then the second ones, and
+    so on. Every other group is processed from the last blocks to the first. K and V of a group stay
+    in the cache, and persistent blocks, which take instances at a stride, get equal work.
+    """
     blocks, heads = b.num_programs(axis=0), b.num_programs(axis=1)
     number = b.program_id(axis=1) * blocks + b.program_id(axis=0)
     many = b.smax(_CACHED // (b.smax(t, 1) * d) if together is None else together, 1)
@@ -171,8 +175,8 @@ def heads_together(
 
     K and V of few heads, with elements of `size` bytes, stay in the cache. For causal attention the
     number also decides how evenly instances are distributed over persistent blocks, which is
-    computed for each candidate. Without a mask all instances have the same work, and K and V of a
-    few heads are read from more parts of the cache at a time.
+    computed for each candidate. Without a mask all instances have the same work, and reading K and
+    V of a few heads distributes the accesses over more parts of the cache.
     """
     blocks = -(-t // rows)
     bytes_per_head = max(1, 2 * t * d * size)
@@ -192,7 +196,7 @@ def heads_together(
 
 
 def _imbalance(blocks: int, heads: int, many: int, processors: int) -> float:
-    """The largest work of one of `processors`, relative to the mean."""
+    """The largest work of one of `processors` multiprocessors, relative to the mean."""
     number = np.arange(blocks * heads)
     group, place = np.divmod(number, many * blocks)
     here = np.minimum(many, heads - group * many)

@@ -1,11 +1,12 @@
-"""Many processes that compile the same kernels against one cache, and are killed at random.
+"""Stress test of the cache: many processes compile the same kernels with one cache, and are killed
+at random.
 
     python -m tileir.testing.cache_stress [--kernels 200] [--processes 8] [--kills 40] [--gpu]
 
-Each process takes the kernels in an order of its own, compiles each through the cache and checks
-the result: with `--gpu` by launching it, else by comparing its machine code with that of the
-others and of a compiler that has no cache. Exits with 1 where a result is wrong, an entry corrupt,
-or a kernel was compiled twice although no process was killed while compiling it.
+Each process compiles the kernels in a different order through the cache and checks the results:
+with `--gpu` by launching them, else by comparing the machine code with that of other processes and
+of a compiler without a cache. The exit status is 1 if a result is wrong, an entry is corrupt, or a
+kernel was compiled twice although no process was killed while compiling it.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ _SIZE = 1000
 
 @attrs.frozen
 class StressSettings:
-    """The settings of a run: the numbers of the command line, and the folder."""
+    """The settings of a run: the numbers of the command line, and the folder of the cache."""
 
     folder: Path
     kernels: int = 200
@@ -71,7 +72,7 @@ class StressReport:
 
 
 def kernel(number: int) -> Module:
-    """y = x (2 number + 1) + number, for integers."""
+    """A kernel that computes y = x (2 number + 1) + number, for integers."""
     b = Builder()
     with b.kernel("k", x=pointer(I32), y=pointer(I32), n=I32) as (x, y, n):
         at = b.program_id(axis=0) * 256 + b.arange(256)
@@ -81,8 +82,8 @@ def kernel(number: int) -> Module:
 
 
 def run(plan: StressSettings) -> StressReport:
-    """Run processes until each kernel was checked by as many as there are and all kills are done,
-    and judge."""
+    """Run processes until each kernel was checked by as many processes as there are and all kills
+    are done. Returns the report."""
     start, report, rng = time.perf_counter(), StressReport(), random.Random(plan.seed)
     alive: list[Any] = []
     left, kills, number = plan.processes, plan.kills, 0
@@ -116,14 +117,14 @@ def _start(plan: StressSettings, number: int) -> Any:
 
 
 def _kill(process: Any) -> bool:
-    """Kill a process; whether it was still running."""
+    """Kill a process; return whether it was still running."""
     os.kill(process.pid, signal.SIGKILL)
     process.join()
     return process.exitcode == -signal.SIGKILL
 
 
 def _work(plan: StressSettings, number: int) -> None:
-    """One process."""
+    """The program of one process."""
     rng = random.Random(plan.seed * 1000 + number)
 
     def make(module: Module, target: str, options: Options, kernel: str | None) -> CompiledKernel:
@@ -162,7 +163,8 @@ def _launch(compiled_kernel: CompiledKernel, index: int) -> None:
 
 
 def _log(plan: StressSettings, line: str) -> None:
-    """Add a line; one write to a file opened for appending is not mixed with another's."""
+    """Append a line to the log. A single write to a file that is opened for appending does not mix
+    with the writes of others."""
     handle = os.open(plan.folder / "log", os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
     try:
         os.write(handle, f"{line}\n".encode())
@@ -215,7 +217,7 @@ def _wrong_entries(plan: StressSettings) -> Iterator[str]:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The command; its exit status."""
+    """Run the command; the exit status."""
     parser = argparse.ArgumentParser(description="Processes that share a cache, killed at random.")
     for name, value in (("kernels", 200), ("processes", 8), ("kills", 40), ("seed", 0)):
         parser.add_argument(f"--{name}", type=int, default=value)

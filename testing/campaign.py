@@ -1,4 +1,5 @@
-"""Checks passes on generated programs for a given time, and adds up the totals.
+"""Campaigns: passes are checked on generated programs for a limited time, and the totals are added
+up.
 
     python -m tileir.testing.campaign PASS...|all [--seconds 60] [--programs N] [--jobs N]
                                       [--file docs/campaigns.json] [--failures build/failures]
@@ -6,16 +7,16 @@
     python -m tileir.testing.campaign add new.json              and add up here
 
 Every pass has its own numbered programs. A campaign continues where the last one in FILE ended, so
-that totals add up and no program is counted twice. `simt` runs programs on the SIMT simulator,
-`cpu` on the CPU target, `roles-simt` matmuls for sm_90a on the simulator,
-`gpu-1`, `gpu-4` and `gpu-8` on a GPU; `random` sends them through random pipelines, `default`
-through the default one, `text` is malformed text; `all` is everything, a GPU only where there is
-one. Each has an equal share of the time, malformed text 30 shares and each of `gpu-N` three.
-`--programs N` ends a target when its total is N, the programs of earlier campaigns included; of
-`all`, `cpu` has a tenth as many. Totals are saved every few seconds and on SIGTERM. A failing
-program is reduced and written as `.tir` to FAILURES, one that ends its process as it is, and its
-number stays in FILE until `--retry` passes (with `--out`, until that file is added). The exit code
-is 1 while one is open.
+that totals can be added and no program is counted twice. `simt` runs programs on the SIMT
+simulator, `cpu` on the CPU target, `roles-simt` matmuls for sm_90a on the simulator, `gpu-1`,
+`gpu-4` and `gpu-8` on a GPU; `random` runs random pipelines, `default` the default one, `text` is
+malformed text; `all` is everything, including a GPU if there is one. Each target has an equal share
+of the time, except for malformed text (30 shares) and each of `gpu-N` (three). `--programs N` ends
+a target when its total is N, the programs of earlier campaigns included; of `all`, `cpu` has a
+tenth as many. Totals are saved every few seconds and on SIGTERM. A failing program is reduced and
+written as `.tir` to FAILURES; a program that ends its process is written unreduced. Its number
+stays in FILE until `--retry` passes (with `--out`, until that file is added). The exit status is 1
+while a failure is open.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ _SLOWER_IN_ALL = {CPU: 10}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line; returns 1 if a failure is open."""
+    """Run the command line. Returns 1 if a failure is open."""
     options = _parser().parse_args(arguments)
     totals = read(options.file)
     before = {name: total.programs for name, total in totals.items()}
@@ -61,8 +62,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def targets() -> list[str]:
-    """Everything a campaign can be about but a GPU."""
-    importlib.import_module("tileir.backend")  # registers its passes
+    """The targets of campaigns except those that need a GPU."""
+    importlib.import_module("tileir.backend")  # the import registers its passes
     return [
         *[p.name for p in all_passes()],
         "default",
@@ -77,21 +78,21 @@ def targets() -> list[str]:
 
 
 def _has_gpu() -> bool:
-    """Whether kernels can be launched. Another process asks: those that this one forks could not
-    use a driver that it has initialized."""
+    """Whether kernels can be launched. Another process tests it: processes that this one forks
+    could not use a driver that this one has initialized."""
     program = "from tileir.backend.driver.device import available; raise SystemExit(available())"
     return subprocess.run([sys.executable, "-c", program], capture_output=True).returncode == 0
 
 
 def read(path: Path) -> dict[str, Total]:
-    """Totals by pass, none where there is no file."""
+    """The totals by pass; empty if there is no file."""
     loads = json.loads(path.read_text()) if path.exists() else {}
     return {name: Total(**fields) for name, fields in loads.items()}
 
 
 def write(path: Path, totals: dict[str, Total]) -> None:
-    """Replace the file by the totals, in the order of their names, with seconds rounded. A process
-    that is killed meanwhile leaves the old file."""
+    """Replace the file by the totals, ordered by name, with rounded seconds. If the process is
+    killed meanwhile, the old file remains."""
     result: dict[str, Any] = {}
     for name, total in sorted(totals.items()):
         result[name] = attrs.asdict(attrs.evolve(total, seconds=round(total.seconds, 1)))
@@ -104,15 +105,15 @@ def write(path: Path, totals: dict[str, Total]) -> None:
 
 
 def add(totals: dict[str, Total], path: Path) -> list[str]:
-    """Add the totals of another file; its names. Totals that begin with the first program and have
-    more programs replace the old ones. Raises SystemExit where `path` does not continue `totals`:
-    programs would be left out or counted twice."""
+    """Add the totals of another file, and return their names. Totals that begin with the first
+    program and cover more programs replace the old ones. Raises SystemExit if `path` does not
+    continue `totals`, since programs would be left out or counted twice."""
     result = read(path)
     for name, more in result.items():
         total = totals.setdefault(name, Total())
         if more.first != total.programs and not _covers(more, total):
             raise SystemExit(
-                f"{path}: {name} goes on from program {more.first}, not from {total.programs}"
+                f"{path}: {name} continues from program {more.first}, not from {total.programs}"
             )
     for name, more in result.items():
         if _covers(more, totals[name]):
@@ -127,7 +128,7 @@ def _covers(more: Total, total: Total) -> bool:
 
 
 def line(name: str, total: Total) -> str:
-    """A pass's totals in words."""
+    """The totals of a pass as text."""
     share = total.fired / max(1, total.programs)
     return (
         f"{name:18}{total.programs:9,} programs, fired on {share:4.0%}, "
@@ -136,7 +137,8 @@ def line(name: str, total: Total) -> str:
 
 
 def _run(names: list[str], totals: dict[str, Total], options: argparse.Namespace) -> None:
-    """Add programs to `totals`; keep those in the file, or what is new elsewhere."""
+    """Add programs to `totals`, and save them: all of them in the file, or only the new ones in the
+    file of `--out`."""
     closed = _retry(names, totals) if options.retry else {}
     begun = {name: totals.setdefault(name, Total()).programs for name in names}
     result = {
@@ -164,7 +166,7 @@ def _run(names: list[str], totals: dict[str, Total], options: argparse.Namespace
 
 
 def _retry(names: list[str], totals: dict[str, Total]) -> dict[str, list[str]]:
-    """Check the open failures again; remove those that pass, and name them."""
+    """Check the open failures again. Those that pass are removed, and returned."""
     closed: dict[str, list[str]] = {}
     for name in names:
         for number in list(totals[name].open) if name in totals else ():

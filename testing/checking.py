@@ -1,4 +1,5 @@
-"""Checks of one generated program against one pass: whether it fired, and what it broke."""
+"""The check of one generated program against one pass: whether the pass changed the program, and
+whether the results are equal."""
 
 from __future__ import annotations
 
@@ -28,8 +29,8 @@ names of `GPU` stand for a GPU."""
 
 @attrs.frozen
 class Verdict:
-    """The result of a check: `failure` describes a failure, or is None; `discarded` means that the
-    program itself is undefined."""
+    """The result of a check. `failure` describes a failure, None if there is none. `discarded`
+    states that the program itself is undefined."""
 
     fired: bool
     failure: str | None = None
@@ -38,7 +39,7 @@ class Verdict:
 
 @attrs.frozen
 class PassCase:
-    """A program, given by its statements, to be checked against the pass `name`."""
+    """A program, represented by its statements, that is checked against the pass `name`."""
 
     name: str
     seed: int
@@ -103,7 +104,7 @@ def text_of(test_case: PassCase) -> str:
 
 
 def pipeline_of(test_case: PassCase) -> str:
-    """The text of the pipeline that the case is run through."""
+    """The text of the pipeline that is run on the case."""
     if test_case.name != RANDOM:
         return policy_of(test_case.name).pipeline or test_case.name
     chance = random.Random(test_case.seed)
@@ -114,7 +115,7 @@ def pipeline_of(test_case: PassCase) -> str:
 
 
 def _check_reader(text: str) -> Verdict:
-    """Whether the reader rejects a text, and fails in no other way."""
+    """Check that the reader rejects a text or accepts it, and fails in no other way."""
     from tileir.testing.fuzz_text import read
 
     result = read(text)
@@ -128,8 +129,8 @@ def _failure(failure: str) -> Verdict:
 def _check_repeatable(
     test_case: PassCase, policy: GenerationPolicy, module: Module, changed: Module
 ) -> str | None:
-    """The failure, if the same input gives another text, or an idempotent pass changes its own
-    output."""
+    """The failure if equal inputs yield different texts, or if an idempotent pass changes its own
+    output; else None."""
     if test_case.seed % 16:
         return None
     from tileir.textual import print_module

@@ -17,7 +17,7 @@ from tileir.values import Operand, Value, constant
 
 @attrs.frozen
 class OpenTestLoop:
-    """An open loop: `carried` are the header's parameters after the counter."""
+    """An open loop. `carried` are the parameters of the header after the counter."""
 
     number: int
     counter: Value
@@ -26,19 +26,19 @@ class OpenTestLoop:
 
 
 @attrs.frozen
-class Choice:
-    """An open branch whose body may replace `kept` with newer values of their types."""
+class OpenTestBranch:
+    """An open branch. Its body may replace the values `kept` by newer values of the same types."""
 
     number: int
     kept: tuple[Value, ...]
     outer: int
 
 
-Frame: TypeAlias = OpenTestLoop | Choice
+Frame: TypeAlias = OpenTestLoop | OpenTestBranch
 
 
 def open_loop(writer: Writer, trips: int, width: int, back: int) -> OpenTestLoop:
-    """A loop of `trips` (0 to 4) that carries `width` live values; its body is open."""
+    """Open a loop of `trips` (0 to 4) iterations that carries `width` live values."""
     number, initial = writer.fresh(), _recent(writer, width, back)
     header, body, leave = (f"{word}{number}" for word in ("loop", "body", "done"))
     counter = Value(I32, "i")
@@ -55,8 +55,8 @@ def open_loop(writer: Writer, trips: int, width: int, back: int) -> OpenTestLoop
     return OpenTestLoop(number, counter, carried, outer)
 
 
-def open_choice(writer: Writer, condition: int, width: int, back: int) -> Choice:
-    """A branch on a live scalar i1, whose taken side is open."""
+def open_branch(writer: Writer, condition: int, width: int, back: int) -> OpenTestBranch:
+    """Open a branch on a live scalar i1. The side that is taken if it is true is open."""
     number, values = writer.fresh(), _recent(writer, width, back)
     flag = writer.flag(condition)
     condition_value: Operand = literal(I1, condition + 1) if flag is None else flag
@@ -65,12 +65,12 @@ def open_choice(writer: Writer, condition: int, width: int, back: int) -> Choice
         CondBranch(condition_value, Successor(f"then{number}"), Successor(f"else{number}"))
     )
     writer.begin(f"then{number}")
-    return Choice(number, values, outer)
+    return OpenTestBranch(number, values, outer)
 
 
 def escape(writer: Writer, frames: Sequence[Frame], condition: int, how: int) -> None:
-    """Leave the innermost loop, continue with its next iteration, or return, where a live i1
-    holds."""
+    """Leave the innermost loop, continue with its next iteration, or return, if a live i1 is
+    true."""
     flag = writer.flag(condition)
     if flag is None:
         return
@@ -89,11 +89,11 @@ def escape(writer: Writer, frames: Sequence[Frame], condition: int, how: int) ->
 
 
 def close(writer: Writer, frame: Frame) -> None:
-    """End the open body; what it defined goes out of scope."""
+    """End the open body. The values that it defined go out of scope."""
     if isinstance(frame, OpenTestLoop):
         _close_loop(writer, frame)
     else:
-        _close_choice(writer, frame)
+        _close_branch(writer, frame)
 
 
 def _close_loop(writer: Writer, loop: OpenTestLoop) -> None:
@@ -105,28 +105,28 @@ def _close_loop(writer: Writer, loop: OpenTestLoop) -> None:
     writer.begin(f"done{loop.number}")
 
 
-def _close_choice(writer: Writer, choice: Choice) -> None:
-    number = choice.number
-    latest = tuple(_latest(writer, value, choice.outer) for value in choice.kept)
+def _close_branch(writer: Writer, branch: OpenTestBranch) -> None:
+    number = branch.number
+    latest = tuple(_latest(writer, value, branch.outer) for value in branch.kept)
     writer.finish(Branch(Successor(f"join{number}", latest)))
     writer.begin(f"else{number}")
-    writer.finish(Branch(Successor(f"join{number}", choice.kept)))
-    del writer.live[choice.outer :]
-    joined = tuple(Value(value.type, "j") for value in choice.kept)
-    sides = zip(joined, latest, choice.kept, strict=True)
+    writer.finish(Branch(Successor(f"join{number}", branch.kept)))
+    del writer.live[branch.outer :]
+    joined = tuple(Value(value.type, "j") for value in branch.kept)
+    sides = zip(joined, latest, branch.kept, strict=True)
     writer.tainted.update(j for j, *both in sides if not writer.tainted.isdisjoint(both))
     writer.begin(f"join{number}", joined)
     writer.live.extend(joined)
 
 
 def _recent(writer: Writer, width: int, back: int) -> tuple[Value, ...]:
-    """`width` (1 to 3) different live values."""
+    """`width` (1 to 3) distinct live values."""
     result = list(reversed(writer.live))
     return tuple(result[(back + n) % len(result)] for n in range(min(1 + width % 3, len(result))))
 
 
 def _latest(writer: Writer, value: Value, outer: int) -> Value:
-    """The newest value of the body with `value`'s type; else `value`."""
+    """The newest value of the body that has the type of `value`, or else `value`."""
     result = [v for v in writer.live[outer:] if v.type is value.type]
     if value not in writer.tainted:
         result = [v for v in result if v not in writer.tainted]

@@ -1,5 +1,5 @@
-"""Statements that are one elementwise op, made from the op classes' own declarations: an op that
-is added to the IR is generated from then on."""
+"""Statements that consist of one elementwise op. They are derived from the declarations of the op
+classes: an op that is added to the IR is generated from then on."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ _SHIFTS = ("shl", "lshr", "ashr")
 
 
 def elementwise_ops() -> tuple[type[Op], ...]:
-    """Op classes that `elementwise` may write, simplest first: pure or trapping, on numbers,
-    with nothing but enumerated and boolean attributes."""
+    """The op classes that `elementwise` may write, simplest first: pure or trapping ops on numbers
+    that have only enumerated and boolean attributes."""
     return _among(tuple(all_ops()))
 
 
@@ -41,8 +41,8 @@ def elementwise(
     writer: Writer, cls: type[Op], digits: tuple[int, int, int],
     put: Callable[[Op], object] | None = None,
 ) -> None:  # fmt: skip
-    """Write one `cls` on live values; nothing where its types do not work out. `put` does something
-    else with it than to append it."""
+    """Write one op of class `cls` on live values; nothing if its types do not match. If `put` is
+    not None, the op is passed to it instead of being appended."""
     for attributes in (_attributes(cls, digits[2]), _attributes(cls, 0)):
         for target in _targets(cls, digits[1]):
             try:
@@ -54,7 +54,7 @@ def elementwise(
 
 
 def _without_nans(writer: Writer, op: Op) -> Op:
-    """`op` where what it shows of a NaN's bits would show, so that nothing depends on them."""
+    """`op` with NaN operands replaced if its result depends on the bits of a NaN."""
     name = _SHOWN.get(op.mnemonic)
     value: Operand | None = None if name is None else getattr(op, name)
     if name is None or value is None or not _is_float(value.type):
@@ -115,7 +115,7 @@ def _build(
 
 
 def _operands(writer: Writer, cls: type[Op], digits: tuple[int, int, int]) -> dict[str, Any]:
-    """One operand per field; fields that bind a type variable go first."""
+    """One operand per field. Fields that bind a type variable come first."""
     bound: dict[str, Type] = {}
     chosen: dict[str, Any] = {}
     fields = sorted(cls.fields(*_READ), key=lambda f: not isinstance(f.pattern, TypeVariable))
@@ -148,14 +148,14 @@ def _fits(pattern: Pattern, type: Type, bound: Mapping[str, Type]) -> bool:
 
 
 def _harmless(cls: type[Op], type: Type, digit: int) -> Operand:
-    """A divisor that is not zero, a shift count that is not too large."""
+    """A divisor that is not zero, or a shift count that is not too large."""
     bits = cast(Scalar, element_of(type)).bits
     small = digit % bits if cls.mnemonic in _SHIFTS else 1 + digit % min(7, bits)
     return constant(type, bool(small) if bits == 1 else small)
 
 
 def _attributes(cls: type[Op], digit: int) -> dict[str, Any]:
-    """Attribute values chosen by `digit`, those that promise something left out."""
+    """Attribute values that `digit` selects. Attributes that are promises are left out."""
     chosen: dict[str, Any] = {}
     for field in cls.fields(FieldKind.ATTRIBUTE):
         if field.name == "saturate":
@@ -167,7 +167,8 @@ def _attributes(cls: type[Op], digit: int) -> dict[str, Any]:
 
 
 def _targets(cls: type[Op], digit: int) -> tuple[Scalar | None, ...]:
-    """Element types to try as a stated result type, from `digit` on; (None,) without one."""
+    """The element types to try as a stated result type, starting at `digit`; (None,) if the op
+    states none."""
     if not cls.fields(FieldKind.RESULT_TYPE):
         return (None,)
     start = digit % len(_TYPES)

@@ -1,6 +1,8 @@
-"""One interface to the executors of generated programs, and refinement of their results.
+"""A common interface to the executors of generated programs, and the refinement relation between
+their results.
 
-Where the original leaves lanes undefined any value will do; defined lanes must agree bit for bit.
+If a lane is undefined in the original, any value is correct. Defined lanes must be equal bit for
+bit.
 """
 
 from __future__ import annotations

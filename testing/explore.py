@@ -1,10 +1,10 @@
-"""Checks the next programs of several passes, in several processes.
+"""The checks of a campaign: the next programs of several passes, in several processes.
 
-Numbers are handed out in runs, to the pass that has had the least of its share of the time. The
-result of a run is counted when all runs before it are done, so that totals always cover programs 0
-to n. Where a process dies, its runs are repeated with a process for each program, and the program
-that ends its process is an open failure. SIGTERM and SIGINT end a campaign early: what was counted
-until then is kept.
+Programs are assigned in runs of consecutive numbers, to the pass that has used the least of its
+share of the time. The result of a run is counted when all runs before it are complete, so that
+totals always cover programs 0 to n. If a process dies, its runs are repeated with one process per
+program, and the program that ends its process is an open failure. SIGTERM and SIGINT stop a
+campaign; the results counted so far are kept.
 """
 
 from __future__ import annotations
@@ -49,10 +49,13 @@ _POLL_INTERVAL = 0.2
 
 @attrs.define
 class Total:
-    """The results for one pass: `fired` of the `programs` were changed (of texts: rejected) and
-    compared, `discarded` have no meaning; `open` maps numbers of failing programs to the failures.
-    `first` is the number of the first program; `seconds` are of one processor. `closed` are open
-    failures of the totals before `first` that have passed since."""
+    """The results for one pass.
+
+    `fired` of the `programs` were changed (texts: rejected) and compared; `discarded` ones are
+    undefined. `open` maps the numbers of failing programs to the failures. `first` is the number of
+    the first program; `seconds` are processor time. `closed` are open failures of totals before
+    `first` that have passed since.
+    """
 
     programs: int = 0
     fired: int = 0
@@ -89,12 +92,12 @@ def explore(
     jobs: int = 1,
     keep: Callable[[], None] = lambda: None,
 ) -> None:
-    """Add to `totals` until the time is over, a signal asks to stop, or every pass has `most`
-    programs (of each, or by name) or too many open failures. `keep` is called now and then, and at
-    the end."""
+    """Add to `totals` until the time is over, a signal requests a stop, or every pass has `most`
+    programs (for each pass, or by name) or too many open failures. `keep` is called from time to
+    time, and at the end."""
     work = [_Work(name, total, _goal(name, most)) for name, total in totals.items()]
     if any(w.name == TEXT for w in work):
-        well_formed()  # read once, not by every process
+        well_formed()  # loaded here once, not by every process
     ends, saved = monotonic() + seconds, -math.inf
     running: dict[Future[Total], tuple[_Work, int, int]] = {}
     others = multiprocessing.active_children()
@@ -129,7 +132,7 @@ def explore(
                     saved = monotonic()
             keep()
         finally:
-            if running:  # cut short
+            if running:  # the time is over
                 for process in multiprocessing.active_children():
                     if process not in others:
                         process.kill()
@@ -138,7 +141,7 @@ def explore(
 
 @contextmanager
 def _signals() -> Generator[list[int], None, None]:
-    """The signals that asked this process to stop, so far."""
+    """The signals so far that requested this process to stop."""
     received: list[int] = []
     if threading.current_thread() is not threading.main_thread():
         yield received  # only the main thread may handle signals
@@ -158,7 +161,8 @@ def _handle_signals_by_default() -> None:
 
 
 def _submit(pool: Executor, name: str, first: int, count: int, failures: Path) -> Future[Total]:
-    """The run, under way in `pool`; one that failed if a process of the pool has died."""
+    """Start the run in `pool`. If a process of the pool has died, the result is a future that has
+    failed."""
     try:
         return pool.submit(run, name, first, count, failures)
     except BrokenProcessPool as error:
@@ -168,7 +172,8 @@ def _submit(pool: Executor, name: str, first: int, count: int, failures: Path) -
 
 
 def run_in_processes(name: str, first: int, count: int, failures: Path) -> Total:
-    """Run as `run` does, with a process for each program; a program whose process dies fails."""
+    """Check programs as `run` does, with one process per program. A program whose process dies
+    fails."""
     total, context = Total(first=first), multiprocessing.get_context("fork")
     for number in range(first, first + count):
         receiver, sender = context.Pipe(duplex=False)
@@ -195,7 +200,7 @@ def _run_one(sender: Any, name: str, number: int, failures: Path) -> None:
 
 
 def run(name: str, first: int, count: int, failures: Path) -> Total:
-    """Check `count` programs for the pass `name`; failing ones are reduced and written to
+    """Check `count` programs for the pass `name`. Failing programs are reduced and written to
     `failures`."""
     total, start = Total(first=first), process_time()
     for number in range(first, first + count):
@@ -212,8 +217,8 @@ def run(name: str, first: int, count: int, failures: Path) -> Total:
 
 @attrs.define(eq=False)
 class _Work:
-    """The programs of one pass: those below `next` are handed out; `done` are runs that are
-    finished before an earlier one."""
+    """The programs of one pass. Those below `next` have been assigned; `done` are complete runs
+    that wait for an earlier one."""
 
     name: str
     total: Total
@@ -229,7 +234,7 @@ class _Work:
         self.next = self.total.first + self.total.programs
 
     def take(self) -> tuple[int, int]:
-        """The next run: its first number, and how many."""
+        """Assign the next run: its first number and the number of programs."""
         first = self.next
         count = int(min(_RUN_LENGTHS.get(self.name, _RUN_LENGTH), self.goal - first))
         self.next += count
@@ -237,13 +242,13 @@ class _Work:
         return first, count
 
     def spent(self) -> tuple[float, int]:
-        """Seconds of all runs that were begun, estimated for those that are under way, as a part
-        of the share; and how many were begun."""
+        """The seconds of all assigned runs, estimated for incomplete ones, relative to the share of
+        the pass; and the number of assigned runs."""
         mean = self.seconds / max(1, self.finished)
         return mean * self.begun / _SHARES.get(self.name, 1), self.begun
 
     def finish(self, part: Total) -> None:
-        """Count a finished run, and later ones that were waiting for it."""
+        """Count a complete run, and later runs that were waiting for it."""
         self.finished += 1
         self.seconds += part.seconds
         self.done[part.first] = part
@@ -252,7 +257,7 @@ class _Work:
 
 
 def _neediest(work: Iterable[_Work]) -> _Work | None:
-    """The pass that had the least of its share of the time, among those that are not complete."""
+    """The incomplete pass that has used the least of its share of the time."""
     unfinished = [w for w in work if w.next < w.goal and len(w.total.open) < _MOST_OPEN]
     return min(unfinished, key=_Work.spent, default=None)
 

@@ -1,4 +1,4 @@
-"""A meter whose times are a formula, and whose candidates fail as they are told to."""
+"""A meter for tests: times are computed by a formula, and candidates fail on request."""
 
 from __future__ import annotations
 
@@ -23,11 +23,14 @@ Formula = Callable[[Mapping[str, Any]], float]
 
 @attrs.frozen
 class FormulaMeter:
-    """`seconds(choices)` are what a candidate takes, `model(choices)` what is expected of it.
-    `faults`: candidates, as they are written, that go wrong: `refuse` and `error` while they are
-    surveyed, `crash`, `hang` and `raise` while they are compiled, `kill` and `wrong` while they
-    are run. `pause`: seconds that compiling takes. `hung`: a folder where a process that hangs
-    leaves a file of its number. Both functions have to be picklable."""
+    """A meter without a device.
+
+    `seconds(choices)` is the time of a candidate, `model(choices)` its predicted time. `faults`
+    maps names of candidates to faults: `refuse` and `error` while they are surveyed; `crash`,
+    `hang` and `raise` while they are compiled; `kill` and `wrong` while they run. `pause` is the
+    compile time in seconds. `hung` is a folder to which a hanging process writes a file named by
+    its process id. Both functions must be picklable.
+    """
 
     seconds: Formula
     model: Formula | None = None
@@ -89,7 +92,7 @@ def _choices(job: Job) -> dict[str, Any]:
 
 @attrs.frozen
 class FormulaSession:
-    """Looks at the formula instead of a clock."""
+    """A session that evaluates the formula instead of measuring."""
 
     formula: Formula
 

@@ -1,4 +1,4 @@
-"""Malformed text: whatever a reader is given, it answers with a module or a `TileirError`.
+"""Tests with malformed text: for any input, a reader returns a module or raises a `TileirError`.
 
     python -m tileir.testing.campaign text --programs 200000 --seconds 600
 
@@ -32,14 +32,14 @@ _WORDS = (
 
 @attrs.frozen
 class Escape:
-    """A text on which a reader failed otherwise than it may, and how."""
+    """A text on which a reader failed in another way, and the failure."""
 
     text: str
     reason: str
 
 
 def mutant(rng: random.Random, seeds: Sequence[str]) -> str:
-    """One malformed (or, by luck, still well-formed) text."""
+    """One text that is usually malformed."""
     if rng.random() < 0.1:
         return "tir 1.0\n" + " ".join(rng.choice(_WORDS) for _ in range(rng.randrange(60)))
     text = rng.choice(seeds)
@@ -49,22 +49,23 @@ def mutant(rng: random.Random, seeds: Sequence[str]) -> str:
 
 
 def try_text(text: str, limit: float | None = 1.0) -> Escape | None:
-    """The error of the reader on `text`, if any: an exception that is not a TileirError, an error
-    without a message, or more than `limit` seconds per MiB, but at least one second."""
+    """The failure of the reader on `text`, None if there is none: an exception other than
+    TileirError, an error without a message, or a time of more than `limit` seconds per MiB, but at
+    least one second."""
     reason = read(text, limit).reason
     return Escape(text, reason) if reason is not None else None
 
 
 @attrs.frozen
 class Reading:
-    """The result of reading a text; `reason` is the error as in `try_text`."""
+    """The result of reading a text. `reason` is the failure, as in `try_text`."""
 
     refused: bool
     reason: str | None = None
 
 
 def read(text: str, limit: float | None = 1.0) -> Reading:
-    """Give `text` to the reader."""
+    """Read `text`."""
     start, refused = time.process_time(), False
     try:
         parse(text)
@@ -84,7 +85,7 @@ def read(text: str, limit: float | None = 1.0) -> Reading:
 
 @cache
 def well_formed(folder: str = "tests") -> tuple[str, ...]:
-    """Texts to change: the modules below `folder`, in the order of their paths, and generated
+    """The texts that are mutated: the modules below `folder`, ordered by path, and generated
     ones."""
     from tileir.testing.program_decoder import sample
 
@@ -96,7 +97,7 @@ def well_formed(folder: str = "tests") -> tuple[str, ...]:
 def campaign(
     seeds: Sequence[str], count: int, seed: int = 0, limit: float | None = 1.0
 ) -> list[Escape]:
-    """Try `count` texts made from `seeds`; those that escaped, as in `try_text`."""
+    """Try `count` texts made from `seeds`. Returns the failures, as in `try_text`."""
     rng = random.Random(seed)
     tried = (try_text(mutant(rng, seeds), limit) for _ in range(count))
     return [escape for escape in tried if escape is not None]

@@ -1,4 +1,4 @@
-"""Statements that move elements to places known at run time, multiply tiles, or leave lanes
+"""Statements that move elements to positions known at run time, multiply tiles, or leave lanes
 undefined."""
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from tileir.values import Operand, Undef, Value, constant
 
 
 def gather(writer: Writer, back: int, other: int, axis: int) -> None:
-    """Elements of a tile chosen by a live tile of integers, brought into range."""
+    """Elements of a tile, selected by a live tile of integers that are clamped to the range."""
     source = writer.tile(back)
     if source is None:
         return
@@ -27,7 +27,7 @@ def gather(writer: Writer, back: int, other: int, axis: int) -> None:
 
 
 def insert(writer: Writer, back: int, extent: int, offset: int) -> None:
-    """A corner of a tile replaced by literals, at a place that a live number chooses."""
+    """A corner of a tile replaced by literals, at a position that a live number selects."""
     value = writer.tile(back)
     if value is None:
         return
@@ -37,7 +37,7 @@ def insert(writer: Writer, back: int, extent: int, offset: int) -> None:
 
 
 def extract_moving(writer: Writer, back: int, extent: int, offset: int) -> None:
-    """A corner of a tile at a place that a live number chooses."""
+    """A corner of a tile at a position that a live number selects."""
     value = writer.tile(back)
     if value is None:
         return
@@ -54,8 +54,8 @@ def histogram(writer: Writer, back: int, bins: int, masked: int) -> None:
 
 
 def dot(writer: Writer, back: int, other: int, addend: int) -> None:
-    """A dot of a live tile with one whose rows match its columns, or else with literals; of
-    integers where accumulation must be exact."""
+    """A dot of a live tile and one whose rows match its columns, or else literals. Elements are
+    integers if accumulation must be exact."""
     a = writer.pick(back, lambda t: _is_operand(t, writer.inexact))
     if a is None or not isinstance(a.type, Tile):
         return
@@ -80,8 +80,8 @@ def _is_operand(type: Type, inexact: bool) -> bool:
 
 
 def poison(writer: Writer, base: Base, kind: int, back: int, digit: int) -> None:
-    """Undefined lanes, in programs that may have them: a masked load, a choice of nothing, a
-    broken promise."""
+    """Undefined lanes, in programs that may have them: a masked load, a choice without an operand,
+    or a broken promise."""
     if not writer.undef:
         return
     if kind % 3 == 0:
@@ -120,7 +120,7 @@ def _part(
 
 
 def _below(writer: Writer, number: Operand, bound: int) -> Operand:
-    """`number` brought into 0 to `bound` - 1: its low bits, or 0 where they are too large."""
+    """`number` reduced to 0 to `bound` - 1: its low bits, or 0 where these are too large."""
     kind = number.type
     if bound == 1:
         return constant(kind, 0)

@@ -1,6 +1,6 @@
-"""Ops under predicates: a statement that puts the ops of the next one under a predicate.
+"""Ops under predicates: a statement that puts the ops of the next statement under a predicate.
 
-What a predicate leaves undefined is replaced by a literal: by `select` or by `psi`.
+Lanes that a predicate leaves undefined are replaced by a literal, by `select` or by `psi`.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _WHOLE = ("histogram",)
 
 @attrs.frozen
 class PredicateForm:
-    """The form of the predicate of a statement's ops: three digits."""
+    """The form of the predicate of a statement's ops, selected by three digits."""
 
     kind: int
     digit: int
@@ -52,8 +52,8 @@ class PredicateForm:
         self._add_predicate(writer, op)
 
     def address(self, writer: Writer, op: Op) -> Value:
-        """Append `op`, of the making of an address: under a predicate that is always true, which
-        no pass sees."""
+        """Append `op`, which computes an address, under a predicate that is always true, but not as
+        a literal that passes recognize."""
         fallback = _harmless(op, self.digit)
         if self.kind % 4 != 3 or fallback is None or op.predicate is not None:
             writer.append(op)
@@ -67,7 +67,8 @@ class PredicateForm:
         return merged.result
 
     def _add_predicate(self, writer: Writer, op: Op) -> tuple[Op, Operand | None]:
-        """`op` as it was appended, and where its predicate is true; None of an op without one."""
+        """`op` as it was appended, and the value that is true where its predicate is; None if it
+        has no predicate."""
         if not op.predicable or op.predicate is not None:
             writer.append(op)
             return op, None
@@ -80,7 +81,8 @@ class PredicateForm:
 
 
 def _where(writer: Writer, op: Op, result: Value, lanes: Operand) -> Operand | None:
-    """The defined lanes of `result`, of an op that ran where `lanes` are true; None for all."""
+    """The defined lanes of `result`, a result of `op`, which ran where `lanes` is true; None for
+    all lanes."""
     shape = shape_of(result.type)
     if shape_of(lanes.type) and op.mnemonic in _WHOLE:
         return None
@@ -99,8 +101,8 @@ def _merge(writer: Writer, condition: Operand, value: Value, other: Operand, how
 
 
 def _harmless(op: Op, digit: int) -> Operand | None:
-    """The replacement of the result of `op` in lanes where it does not run; None for an op that has
-    to run."""
+    """The replacement for the result of `op` in lanes where it does not run; None for an op that
+    must run."""
     if not op.predicable or op.effects is not Effects.PURE or len(op.results) != 1:
         return None
     if isinstance(op, GetElementPtr):

@@ -29,7 +29,7 @@ def call(writer: Writer, index: int, back: int, other: int) -> None:
 
 
 def combine(writer: Writer, back: int, axis: int, how: int) -> None:
-    """A reduction or scan of integers by the function `larger`."""
+    """A reduction or scan of integers with the function `larger` as combiner."""
     value = writer.tile(back, I32)
     if value is None:
         return

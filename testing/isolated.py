@@ -1,14 +1,15 @@
-"""Generated programs on executors, in processes that may die.
+"""Runs of generated programs on executors, in separate processes that may die.
 
     python -m tileir.testing.isolated record FILE [--first 2000000] [--count 5000] [--jobs 2]
     python -m tileir.testing.isolated run FILE --on gpu --out RESULT.json [--seconds 150] [--jobs 8]
 
-`record` writes digests of what the interpreter computes; no executor is needed. `run` launches the
-same programs on each executor that `--on` names (gpu, simt, cpu) and compares. Programs run in
-processes of their own, a part of them in each, with a time limit for every program. Where a process
-dies or takes too long, that program is reported and the rest of its part goes on in a new process.
-RESULT is written as parts end, and a second call runs what is not in it. The exit status is 0; 1
-where a program differs, fails or ends its process; 3 where the time is over before the last one.
+`record` writes digests of the interpreter's results and needs no executor. `run` launches the same
+programs on each executor that `--on` names (gpu, simt, cpu) and compares the results. Programs run
+in separate processes, in batches, with a time limit for every program. If a process dies or takes
+too long, that program is reported and the rest of its batch continues in a new process. RESULT is
+written after each batch, and a second call runs only the programs that are not in it. The exit
+status is 0 on success; 1 if a program differs, fails or ends its process; 3 if the time is over
+before the last program.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ WORKER = (sys.executable, "-m", "tileir.testing.isolated", "work")
 
 
 def digest(outputs: Mapping[str, Any]) -> str:
-    """A number that stands for what a program left in its buffers; all NaNs are alike."""
+    """A digest of the buffers that a program wrote. All NaNs are equal."""
     hasher = hashlib.sha256()
     for name, array in sorted(outputs.items()):
         hasher.update(name.encode() + np.ascontiguousarray(bits(array)).tobytes())
@@ -61,7 +62,8 @@ def interpret(number: int) -> str | None:
 
 
 def launch(number: int, on: str) -> str:
-    """The result of the program on the executor `on`. Raises the errors of the executor."""
+    """The digest of the results of the program on the executor `on`. Raises the errors of the
+    executor."""
     from tileir.executor import executor
 
     options: dict[str, Any] = {} if on == "cpu" else {"num_warps": WARPS[number % len(WARPS)]}
@@ -72,7 +74,7 @@ def launch(number: int, on: str) -> str:
 
 
 def _work(on: str, first: int, count: int) -> None:
-    """Print a line for each program: its number, a digest, and what was wrong."""
+    """Run programs and print a line for each: its number, a digest, and the error."""
     for number in range(first, first + count):
         error = result = None
         try:
@@ -92,7 +94,8 @@ class ProgramBatch:
     count: int
 
     def run(self, ends: float, answers: dict[int, Answer]) -> str | None:
-        """Run the part; answers go to `answers`. Why the process ended early, if it did."""
+        """Run the batch and add answers to `answers`. Returns the reason why the process ended too
+        soon, None if it did not."""
         command = [*WORKER, self.on, str(self.first), str(self.count)]
         quiet = subprocess.DEVNULL
         process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=quiet, text=True)
@@ -137,8 +140,8 @@ def _pass_lines(stream: Any, lines: queue.Queue[str]) -> None:
 def explore(
     on: str, numbers: Sequence[int], jobs: int, ends: float, keep: Any = lambda _: None
 ) -> dict[int, Answer]:
-    """Run programs of consecutive numbers; those that the time was too short for are left out.
-    `keep` is called with the answers of each part."""
+    """Run programs with consecutive numbers. Programs for which the time did not suffice are left
+    out. `keep` is called with the answers of each batch."""
     answers: dict[int, Answer] = {}
     lock = threading.Lock()
 
@@ -164,7 +167,7 @@ def explore(
 
 
 def _runs(numbers: Sequence[int]) -> list[list[int]]:
-    """Consecutive numbers, at most `PART` together."""
+    """Runs of consecutive numbers, of at most `PART` numbers each."""
     runs: list[list[int]] = []
     for number in sorted(numbers):
         if runs and runs[-1][-1] == number - 1 and len(runs[-1]) < PART:
@@ -176,7 +179,8 @@ def _runs(numbers: Sequence[int]) -> list[list[int]]:
 
 @attrs.define
 class BatchResult:
-    """The results of programs by executor: the number of equal ones, and the errors of others."""
+    """The results of programs by executor: the number of equal ones, and the errors of the
+    others."""
 
     equal: dict[str, list[int]] = attrs.field(factory=dict[str, list[int]])
     wrong: dict[str, dict[str, str]] = attrs.field(factory=dict[str, dict[str, str]])
@@ -185,7 +189,7 @@ class BatchResult:
     def add(
         self, on: str, recorded: Mapping[int, str | None], answers: Mapping[int, Answer]
     ) -> None:
-        """Compare the answers of a part."""
+        """Compare the answers of a batch."""
         for number, answer in answers.items():
             if answer.error is not None:
                 self.wrong.setdefault(on, {})[str(number)] = answer.error
@@ -195,12 +199,12 @@ class BatchResult:
                 self.equal.setdefault(on, []).append(number)
 
     def left(self, on: str, recorded: Mapping[int, str | None]) -> list[int]:
-        """Numbers of programs with a meaning that have not run."""
+        """The numbers of defined programs that have not run."""
         done = {*self.equal.get(on, []), *map(int, self.wrong.get(on, {}))}
         return [n for n, d in recorded.items() if d is not None and n not in done]
 
     def write(self, path: Path) -> None:
-        """Replace the file."""
+        """Replace the file by these results."""
         part = path.with_suffix(".part")
         counts = {on: len(numbers) for on, numbers in self.equal.items()}
         part.write_text(json.dumps({"counts": counts, **attrs.asdict(self)}) + "\n")
@@ -214,7 +218,7 @@ class BatchResult:
 
 
 def record(path: Path, first: int, count: int, jobs: int, ends: float) -> int:
-    """Write the digests of the interpreter; 3 where the time is too short."""
+    """Write the digests of the interpreter's results. Returns 3 if the time does not suffice."""
     answers = explore("interpreter", range(first, first + count), jobs, ends)
     digests = [answers[n].digest for n in sorted(answers)]
     path.write_text(json.dumps({"first": first, "digests": digests}) + "\n")
@@ -222,7 +226,7 @@ def record(path: Path, first: int, count: int, jobs: int, ends: float) -> int:
 
 
 def run(path: Path, on: Sequence[str], out: Path, jobs: int, ends: float) -> int:
-    """Run what is recorded on executors; the exit status."""
+    """Run the recorded programs on executors; the exit status."""
     stored = json.loads(path.read_text())
     recorded = dict(enumerate(stored["digests"], stored["first"]))
     result = BatchResult.read(out) if out.exists() else BatchResult()
@@ -247,7 +251,7 @@ def run(path: Path, on: Sequence[str], out: Path, jobs: int, ends: float) -> int
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The command; its exit status."""
+    """Run the command; the exit status."""
     parser = argparse.ArgumentParser(prog="python -m tileir.testing.isolated")
     commands = parser.add_subparsers(dest="command", required=True)
     one = commands.add_parser("work")

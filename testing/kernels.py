@@ -18,10 +18,11 @@ def matmul(
     bm: int, bn: int, bk: int, operand: Any = F16, total: Any = F32, result: Any = F16, *,
     precision: Any = "ieee", transposed: bool = False, max_imprecise: int = 0, flat: bool = False,
 ) -> Module:  # fmt: skip
-    """`matmul(x, y, z, m, n, k)`: z [m, n] = x [m, k] y, row-major, y being [k, n] or,
-    `transposed`, [n, k]; tiles of `bm` x `bn` in steps of `bk`. `operand`, `total` and `result` are
-    the element types of x and y, of the accumulator and of z. Tiles are numbered in groups of
-    `GROUP` rows or, `flat`, by a grid of rows by columns, without a division."""
+    """The kernel `matmul(x, y, z, m, n, k)`: z [m, n] = x [m, k] y, all row-major. y is [k, n] or,
+    with `transposed`, [n, k]. An instance computes a tile of `bm` x `bn` in steps of `bk`.
+    `operand`, `total` and `result` are the element types of x and y, of the accumulator and of z.
+    Tiles are numbered in groups of `GROUP` rows. With `flat`, the grid has rows and columns of
+    tiles instead, which needs no division."""
     b = Builder()
     zero = 0 if total.is_integer else 0.0
     kinds = {"x": _buffer(operand), "y": _buffer(operand), "z": _buffer(result)}
@@ -51,7 +52,7 @@ def matmul(
 
 
 def _tile(b: Builder, tiles_m: Any, tiles_n: Any) -> tuple[Any, Any]:
-    """Row and column of this instance's tile."""
+    """The row and the column of this instance's tile."""
     pid = b.program_id(axis=0)
     first = pid // (tiles_n * GROUP) * GROUP
     size = b.smax(b.smin(tiles_m - first, GROUP), 1)

@@ -1,12 +1,13 @@
 """The gradient of attention as ordinary programs of pointers, masks, loops and dots.
 
 With weights p = softmax(s), s = scale ln 2 q k^T, and a gradient g of o = p v: the gradient of v is
-p^T g, that of p is g v^T, that of s is p (g v^T - delta) where delta is the sum of each row of g o
-(Dao et al. 2022, "FlashAttention", appendix B.2). Weights are recomputed from the log-sum-exp of
-each row that `attention` saves, in base 2. One kernel accumulates for keys and one for queries, so
-that each element is accumulated by one program instance, in one order. `group` heads of queries
-share a head of keys and values. `lse` and `delta` are [heads, t rounded up to a multiple of
-`attention.LSE_PADDING`].
+p^T g, that of p is g v^T, and that of s is p (g v^T - delta), where delta is the sum of each row of
+g o (Dao et al. 2022, "FlashAttention", appendix B.2). Weights are recomputed from the log-sum-exp
+of each row, in base 2, that `attention` saves.
+
+One kernel accumulates for keys and one for queries, so that each element is accumulated by one
+program instance, in one order. `group` heads of queries share a head of keys and values. `lse` and
+`delta` are [heads, t rounded up to a multiple of `attention.LSE_PADDING`].
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ def attention_delta(bm: int, d: int, element: Any = F16, *, fused: bool = False)
 
 def attention_scaled(bm: int, d: int, element: Any = F16) -> Module:
     """`attention_scaled(total, dq, t, scale)` on a grid of blocks of `bm` rows by heads: the
-    gradient of q from what `attention_keys` added up, `total`, both [heads, t, d]."""
+    gradient of q from `total`, which `attention_keys` accumulated. Both are [heads, t, d]."""
     b = Builder()
     kinds = {"total": _buffer(F32), "dq": _buffer(element)}
     with b.kernel("attention_scaled", **kinds, t=I32, scale=F32) as (total, dq, t, scale):
@@ -100,7 +101,7 @@ def attention_keys(
             if causal:
                 with b.for_(begin, b.smin(t, near), bm) as at:
                     block_of_queries(at, query_head, masked=True)
-            elif fused:  # weights of keys that are not there could be infinite
+            elif fused:  # weights of keys out of bounds could be infinite
                 near = b.select(first + bn > t, t, 0)
                 with b.for_(0, near, bm) as at:
                     block_of_queries(at, query_head, masked=True)
@@ -112,14 +113,16 @@ def attention_keys(
 
 
 def _rows(b: Builder, bm: int, d: int, t: Any) -> tuple[Any, Any, Any, Any]:
-    """Head and rows of this instance, where their elements are, and which there are."""
+    """The head and the rows of this instance, the offsets of their elements, and which rows are in
+    bounds."""
     head, rows = b.program_id(axis=1), b.arange(bm) + b.program_id(axis=0) * bm
     place = head * (t * d) + (rows[:, None] * d + b.arange(d)[None, :])
     return head, rows, place, (rows < t)[:, None].broadcast_to(bm, d)
 
 
 def _diagonal_rows(bm: int, bn: int) -> int:
-    """Rows of whole blocks of `bm` queries that have a query before a key of one of `bn` keys."""
+    """The number of rows, in whole blocks of `bm` queries, in which a query may precede a key of
+    one block of `bn` keys."""
     ahead = bm - gcd(bm, bn)  # the most queries of the first block before the first key
     return -(-(ahead + bn) // bm) * bm if bn % bm else bn
 
@@ -175,7 +178,8 @@ def attention_queries(
 
 
 class _Pair(NamedTuple):
-    """A block of queries, or keys, and of the gradient, or values, that goes with it."""
+    """A block of queries (or keys), and the block of the gradient (or values) that belongs to
+    it."""
 
     q: Any
     g: Any
@@ -188,7 +192,7 @@ def _weights(b: Builder, scores: Any, lse: Any, scale: Any) -> Any:
 
 
 def _kinds(names: tuple[str, ...], element: Any) -> dict[str, Any]:
-    """Buffers by name, and the numbers that go with them."""
+    """The types of buffers by name, and of the numbers that belong to them."""
     row_values = ("lse", "delta", "total")
     buffers = {name: _buffer(F32 if name in row_values else element) for name in names}
     return {**buffers, "t": I32, "group": I32, "scale": F32}

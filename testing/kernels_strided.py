@@ -1,4 +1,4 @@
-"""A matmul of operands with any strides: each stride is a parameter."""
+"""A matmul with arbitrary strides, which are parameters."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from tileir.ir import Module
 
 def strided_matmul(bm: int, bn: int, bk: int, operand: Any = F16, result: Any = F16) -> Module:
     """`strided_matmul(x, y, z, m, n, k, ...)`: z [m, n] = x [m, k] y [k, n] on a grid of tiles of
-    `bm` x `bn`; then follow the distances of rows and of columns of x, y and z, in elements, which
-    may be 0 or negative for x and y."""
+    `bm` x `bn`. The further parameters are the row and column strides of x, y and z, in elements.
+    Strides of x and y may be 0 or negative."""
     b = Builder()
     names = ("m", "n", "k", "xm", "xk", "yk", "yn", "zm", "zn")
     kinds = {name: arg(pointer(operand)) for name in "xy"} | {"z": arg(pointer(result))}

@@ -1,4 +1,5 @@
-"""The statement that is a chain over a tile larger than registers hold: what `strip-mine` cuts."""
+"""The statement `wide`: a chain of ops on a tile that exceeds the registers, which `strip-mine`
+cuts."""
 
 from __future__ import annotations
 
@@ -20,12 +21,12 @@ _KIND = tile(F32, (WIDE,))
 
 
 def wide(writer: Writer, source: Base, target: Base, back: int, how: int, where: int) -> None:
-    """Emit a tile of many elements: loaded, computed with, and stored, scanned, added to memory or
-    reduced.
+    """Emit a tile of many elements that is loaded, computed with, and then stored, scanned, added
+    to memory or reduced.
 
-    For an odd `how`, its maximum is subtracted first. `where` selects further reads: of the target,
-    from its end, if the program promises nothing about its pointers; and whether later statements,
-    in other blocks too, may use the value.
+    For an odd `how`, its maximum is subtracted first. `where` selects further uses: a load of the
+    target from its end, if the program promises nothing about its pointers; and whether later
+    statements, in other blocks too, may use the value.
     """
     place = address(writer, target, WIDE, 0, (WIDE,))
     value = writer.hide(Load(address(writer, source, REGION, 0, (WIDE,))))
@@ -68,7 +69,7 @@ def _spread(writer: Writer, value: Value) -> Value:
 
 
 def _from_the_end(writer: Writer, base: Base) -> Value:
-    """Pointers to the elements of a tile of `base`, the last first."""
+    """Pointers to the elements of a tile of `base`, in reverse order."""
     numbers = tile(I32, (WIDE,))
     line = writer.hide(MakeRange(numbers))
     back = writer.hide(Sub(constant(numbers, WIDE - 1), line))

@@ -1,4 +1,5 @@
-"""Statements that are whole loops, for the passes that transform loads and stores of loops."""
+"""Statements that consist of whole loops, for the passes that transform loads and stores of
+loops."""
 
 from __future__ import annotations
 
@@ -28,8 +29,8 @@ _STEPS = (FAdd, FSub, FMul, FMaxNum)
 
 
 def walk(writer: Writer, base: Base, trips: int, how: int, start: int) -> None:
-    """A loop over consecutive rows of an input, combined by an op that `how` chooses; an even
-    `start` leaves from the end of the body, an odd one from the header."""
+    """A loop over consecutive rows of an input, combined by an op that `how` selects. For an even
+    `start` the loop is left at the end of the body, for an odd one in the header."""
     first = address(writer, base, REGION, start % 8, (8,))
     initial = writer.of_type(_ROW, how)
     pointer, total = Value(first.type, "p"), Value(_ROW, "t")
@@ -44,8 +45,9 @@ def walk(writer: Writer, base: Base, trips: int, how: int, start: int) -> None:
 
 
 def taps(writer: Writer, base: Base, trips: int, how: int, back: int) -> None:
-    """A loop over the taps of a filter: rows of an input that begin 1 or 2 elements apart, for an
-    even `how` up to a live number of elements, weighted alike and added."""
+    """A loop over the taps of a filter: it loads rows of an input that begin 1 or 2 elements apart,
+    multiplies them by one weight and adds them. For an even `how`, only a live number of elements
+    is loaded."""
     step = 1 + how // 2 % 2
     numbers = tile(I32, (8,))
     start = Mul(base.instance, constant(I32, REGION), overflow=Overflow.NSW)
@@ -100,8 +102,8 @@ def _loop(
     initial: tuple[Operand, ...],
     body: object,
 ) -> tuple[Operand, ...]:
-    """A counted loop; the values of its parameters after it. Loops of an even number of iterations
-    count up to the largest number: a counter that runs ahead of them overflows."""
+    """Write a counted loop; the values of its parameters after it. A loop of an even number of
+    iterations counts up to the largest integer, so that a counter that runs ahead overflows."""
     number, counter = writer.fresh(), Value(I32, "i")
     end = _LARGEST if trips % 2 == 0 else trips
     head, done = f"walk{number}", f"walked{number}"
@@ -126,7 +128,7 @@ def _loop(
 
 
 def _matrix(writer: Writer, base: Base, region: int, width: int) -> Value:
-    """Pointers to a square of a matrix of `width` columns."""
+    """Pointers to a square block of a matrix of `width` columns."""
     start = writer.hide(Mul(base.instance, constant(I32, region)))
     first = writer.hide(GetElementPtr(base.pointer, start))
     line = writer.hide(MakeRange(tile(I32, (SIDE,)), start=0))
@@ -139,7 +141,7 @@ def _matrix(writer: Writer, base: Base, region: int, width: int) -> Value:
 
 
 def bounded_row(writer: Writer, source: Base, target: Base, back: int, how: int) -> None:
-    """A row loaded, computed with and stored up to a live number of elements."""
+    """Load a row, compute with it, and store it, up to a live number of elements."""
     extent = (32, 64, 7, 48)[how % 4]
     kind = tile(I32, (extent,))
     limit = writer.of_type(I32, back, clean=True)

@@ -1,9 +1,9 @@
-"""The op by type by shape matrix, lowered: threads against the interpreter, assembly for targets,
-and the GPU.
+"""Tests of the op by type by shape matrix: the SIMT simulator against the interpreter, assembly for
+all targets, and runs on the GPU.
 
     python -m tileir.testing.matrix                 a fixed sample
     python -m tileir.testing.matrix --all           every cell; --out writes the table
-    python -m tileir.testing.matrix --on gpu        on the GPU too, many kernels a module
+    python -m tileir.testing.matrix --on gpu        on the GPU too, many kernels per module
     python -m tileir.testing.matrix --on cpu        as native code of this machine
     python -m tileir.testing.matrix --only fadd,exp
     python -m tileir.testing.matrix --variants      predicates, constant operands and promises, by
@@ -55,7 +55,7 @@ class Tally:
     failures: list[str] = attrs.field(factory=list)
 
     def add(self, other: Tally) -> None:
-        """Count `other` too."""
+        """Add the counts of `other`."""
         self.cells += other.cells
         self.refused += other.refused
         self.equal += other.equal
@@ -66,12 +66,13 @@ class Tally:
 
 
 def is_sampled(name: str, number: int, first: bool, every: bool) -> bool:
-    """Whether a cell is in the sample: fixed by the op's name and the cell's number."""
+    """Whether a cell is in the fixed sample, which depends on the op's name and the cell's
+    number."""
     return every or first or zlib.crc32(f"{name} {number}".encode()) % SAMPLE == 0
 
 
 def cases(only: Sequence[str], every: bool) -> Iterator[MatrixCase]:
-    """The cells that have a meaning in the interpreter, each as a kernel of its own name."""
+    """Yield the cells that the interpreter can run, each as a kernel with a unique name."""
     total = 0
     for kind in all_ops():
         if kind.mnemonic.startswith("gpu.") or (only and kind.mnemonic not in only):
@@ -86,8 +87,8 @@ def cases(only: Sequence[str], every: bool) -> Iterator[MatrixCase]:
 
 
 def variant_cases(only: Sequence[str], every: bool) -> Iterator[MatrixCase]:
-    """Uses of ops: for each op variants with every pair of a predicate, constant operands and a
-    promise, each on a cell of its own; with `every` all of them on all cells."""
+    """Yield uses of ops. For each op there are variants with every pair of a predicate, constant
+    operands and a promise, each on one cell; with `every`, all variants on all cells."""
     total = 0
     for kind in all_ops():
         if kind.mnemonic.startswith("gpu.") or (only and kind.mnemonic not in only):
@@ -100,7 +101,7 @@ def variant_cases(only: Sequence[str], every: bool) -> Iterator[MatrixCase]:
 
 
 def _uses(ops: list[Op], followed: Sequence[str], every: bool) -> Iterator[tuple[Op, Variant]]:
-    """Pairs of a cell and a variant."""
+    """Yield pairs of a cell and a variant."""
     if every:
         yield from ((op, variant) for op in ops for variant in all_variants(op, followed))
         return
@@ -118,8 +119,8 @@ def _operands(op: Op) -> dict[str, Any]:
 
 
 def _means_something(op: Op) -> bool:
-    """A function of libdevice has its own types only."""
-    from tileir.backend.codegen.rules.math import libdevice  # LLVM is not needed to name cells
+    """Whether the cell is meaningful: a function of libdevice supports only its own types."""
+    from tileir.backend.codegen.rules.math import libdevice  # naming cells needs no LLVM
 
     return op.mnemonic != "extern_elementwise" or libdevice(op) is not None
 
@@ -132,8 +133,8 @@ def interpreter_results(case: MatrixCase) -> list[Any]:
 
 
 def simt_difference(case: MatrixCase, warps: int) -> str:
-    """The difference between the SIMT simulator and the interpreter, "" for none. The number of the
-    cell selects the target."""
+    """The difference between the SIMT simulator and the interpreter, "" if there is none. The
+    number of the cell selects the target."""
     from tileir.backend.executors import SimtExecutor
 
     arguments = case.arguments()
@@ -143,7 +144,8 @@ def simt_difference(case: MatrixCase, warps: int) -> str:
 
 
 def cpu_difference(case: MatrixCase) -> str:
-    """The difference between native code of this machine's CPU and the interpreter, "" for none."""
+    """The difference between native code of this machine's CPU and the interpreter, "" if there is
+    none."""
     from tileir.backend.cpu.executor import CpuExecutor
 
     arguments = case.arguments()
@@ -153,12 +155,13 @@ def cpu_difference(case: MatrixCase) -> str:
 
 
 def warps_of(case: MatrixCase) -> int:
-    """The warps of a cell where it runs with one number of them only."""
+    """The number of warps of a cell that is run with a single number of warps."""
     return WARPS[case.number % len(WARPS)]
 
 
 def check(case: MatrixCase, tally: Tally, warps: Sequence[int], cpu: bool = False) -> None:
-    """Check one cell in the SIMT simulator, with this number of warps, and as native code."""
+    """Check one cell in the SIMT simulator, with each number of warps, and as native code if
+    `cpu`."""
     tally.cells += 1
     try:
         result = [f"{n} warps: {d}" for n in warps if (d := simt_difference(case, n))]
@@ -173,8 +176,9 @@ def check(case: MatrixCase, tally: Tally, warps: Sequence[int], cpu: bool = Fals
 
 
 def assemble(batch: Sequence[MatrixCase], tallies: dict[str, Tally], target: str) -> list[Any]:
-    """Compile a batch for `target` and count what assembles; the batch, or the halves of one that
-    does not, less the kernels that are why."""
+    """Compile a batch for `target` and count the cells that assemble. If the batch does not
+    assemble, its halves are tried, down to the kernels that cause the failure. Returns the machine
+    code of the parts."""
     from tileir.backend.compile import Options
     from tileir.backend.driver.batch import compile_batch
 
@@ -197,7 +201,7 @@ def assemble(batch: Sequence[MatrixCase], tallies: dict[str, Tally], target: str
 
 
 def on_gpu(batch: Sequence[MatrixCase], tallies: dict[str, Tally]) -> None:
-    """Run a batch on the GPU and count what agrees."""
+    """Run a batch on the GPU and count the cells whose results are correct."""
     from tileir.backend.driver.batch import Loaded
     from tileir.backend.executors import gpu_target
 
@@ -212,8 +216,7 @@ def on_gpu(batch: Sequence[MatrixCase], tallies: dict[str, Tally]) -> None:
 
 
 def campaign(arguments: argparse.Namespace) -> dict[str, Tally]:
-    """Every chosen cell through everything that was asked for, in several processes where that was
-    asked for."""
+    """Check every selected cell by all requested methods, in several processes if requested."""
     if arguments.jobs == 1:
         return share(arguments, 0)
     context = multiprocessing.get_context("fork")
@@ -227,7 +230,7 @@ def campaign(arguments: argparse.Namespace) -> dict[str, Tally]:
 
 
 def share(arguments: argparse.Namespace, part: int) -> dict[str, Tally]:
-    """The cells of process number `part`."""
+    """Check the cells of process number `part`."""
     tallies: dict[str, Tally] = {}
     batch: list[MatrixCase] = []
     start = time.monotonic()
@@ -263,7 +266,7 @@ def _finish(
 
 
 def table(tallies: dict[str, Tally]) -> str:
-    """The counts of every op as JSON, a line each."""
+    """The counts of every op as JSON, one line per op."""
     lines = (f' "{name}": {json.dumps(_row(tally))}' for name, tally in sorted(tallies.items()))
     return "{\n" + ",\n".join(lines) + "\n}\n"
 

@@ -1,4 +1,5 @@
-"""Whether an executor's results are the interpreter's, within the numerics class of the op."""
+"""Comparison of an executor's results with the interpreter's, within the numerics class of the
+op."""
 
 from __future__ import annotations
 
@@ -49,7 +50,8 @@ def _same(a: Array, b: Array) -> Array:
 
 
 def _bound(case: MatrixCase, arrays: Sequence[Array], good: Array) -> Array | float:
-    """The largest difference that the op's class allows, including the interpreter's own error."""
+    """The largest difference that the op's class allows. It includes the error of the interpreter
+    itself."""
     op: Any = case.op
     wide, unit = good.astype(np.float64), _EPSILON[good.dtype.name]
     if getattr(getattr(op, "fast", None), "value", "none") in ("approx", "fast"):
@@ -67,8 +69,8 @@ def _bound(case: MatrixCase, arrays: Sequence[Array], good: Array) -> Array | fl
 def _reduction_bound(
     case: MatrixCase, arrays: Sequence[Array], wide: Array, unit: float
 ) -> Array | float:
-    """The error bound of a reduction: for fadd half a unit of the total of magnitudes per addition,
-    for fmul half a unit of the result per multiplication."""
+    """The error bound of a reduction. For fadd, it is half a unit in the last place of the sum of
+    magnitudes per addition; for fmul, half a unit of the result per multiplication."""
     op: Any = case.op
     kind = op.values[0].type
     x = np.abs(case.operand_array("values", arrays).astype(np.float64)).reshape(shape_of(kind))

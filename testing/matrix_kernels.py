@@ -1,7 +1,7 @@
 """A kernel for every cell of the op by type by shape matrix (`tileir.ops.matrix`): it loads the
 op's operands, applies the op and stores its results.
 
-Pointers that the op follows are real, into a buffer that is compared too. Other pointers are 64
+Pointers that the op dereferences point into a buffer, which is compared too. Other pointers are 64
 random bits. i4 and f4e2m1 have no representation in memory and are converted from f32.
 """
 
@@ -60,7 +60,7 @@ UNSEEN = frozenset({"clock", "globaltimer"})
 
 @attrs.define
 class MatrixCase:
-    """One cell: an op, its kernel, and the sources of its arguments."""
+    """One cell: an op, its kernel, and the way its arguments are computed."""
 
     op: Op
     number: int
@@ -104,7 +104,7 @@ class MatrixCase:
         return " ".join((self.op.mnemonic, types, *words, *variant))
 
     def module(self) -> Module:
-        """The module of this cell alone."""
+        """A module that contains only the kernel of this cell."""
         block = Block("entry", ops=self.ops)
         followed = (*FOLLOWED.get(self.op.mnemonic, ()), "descriptor")
         promise = self.variant.attributes(self.op)
@@ -116,24 +116,24 @@ class MatrixCase:
         return Module({function.name: function}, self._globals())
 
     def arguments(self) -> list[np.ndarray[Any, Any]]:
-        """Operands and buffers, and zeros for results."""
+        """The operands and buffers, and zeros for results."""
         random = np.random.default_rng(self.number)
         return [numbers(random, self.op, name, kind, count) for name, kind, count in self.sources]
 
     # Making the kernel --------------------------------------------------------------------
 
     def emit(self, op: Op) -> Value:
-        """Append `op`; its result."""
+        """Append `op`, and return its result."""
         self.ops.append(op)
         return op.result
 
     def operand_array(self, name: str, arrays: Sequence[Any]) -> Any:
-        """The elements of the operand `name`, of arguments in the order of `arguments`."""
+        """The elements of the operand `name`, from arguments in the order of `arguments`."""
         by_name = dict(zip((n for n, _, _ in self.sources), arrays, strict=True))
         return self.constants.get(name, by_name.get(name))
 
     def _literal(self, name: str, kind: Type) -> Operand | None:
-        """A literal for the operand `name`, None where its type has none that is plain."""
+        """A literal for the operand `name`, None if its type has no plain literal."""
         element = element_of(kind)
         if not isinstance(element, Scalar) or element in (I4, F4E2M1, F8E8M0):
             return None
@@ -143,7 +143,7 @@ class MatrixCase:
         return constant(kind, number[0].item())
 
     def _predicate(self, op: Op) -> Op:
-        """`op` under a predicate of the variant."""
+        """`op` under the predicate of the variant."""
         how = self.variant.predicate
         shape = () if how == "scalar" else op.predicate_shape()
         flags = self._load_operand("false" if how == "false" else "predicate", tile(I1, shape))
@@ -160,7 +160,7 @@ class MatrixCase:
         return op.evolve(predicate=flags)
 
     def _result_mask(self, op: Op, value: Value, mask: Operand | None) -> Operand | None:
-        """The defined lanes of `value`, a result of `op`; None for all."""
+        """The defined lanes of `value`, a result of `op`; None for all lanes."""
         lanes, shape = self.lanes, shape_of(value.type)
         if lanes is None:
             return mask
@@ -186,7 +186,7 @@ class MatrixCase:
         return self._load_operand(name, kind)
 
     def _load_operand(self, name: str, kind: Type) -> Value:
-        """A value read from a parameter of its own."""
+        """A value loaded through a parameter of its own."""
         element: Any = element_of(kind)
         stored = _memory_type(element)
         value = self.emit(Load(self._addresses(name, with_element(kind, stored))))
@@ -197,7 +197,7 @@ class MatrixCase:
         return self.emit(Bitcast(value, kind)) if element is I4 else value
 
     def _addresses(self, name: str, kind: Type) -> Value:
-        """Addresses of as many neighbours as `kind` has elements."""
+        """Addresses of consecutive elements, as many as `kind` has elements."""
         shape = shape_of(kind)
         base = self._parameter(name, kind, prod(shape))
         return self._neighbours(base, shape)
@@ -218,7 +218,7 @@ class MatrixCase:
         return self.emit(GetElementPtr(bases, offsets))
 
     def _pointers(self, name: str, kind: Type) -> Value:
-        """Pointers that the op follows, in the address space that it takes."""
+        """Pointers that the op dereferences, in the address space that it requires."""
         element = element_of(kind)
         assert isinstance(element, Pointer)
         count = prod(self.op.to.block.shape) if name == "base" else prod(shape_of(kind))  # type: ignore[attr-defined]
@@ -229,7 +229,7 @@ class MatrixCase:
         return neighbours
 
     def _descriptor(self, name: str, kind: Descriptor) -> Value:
-        """A matrix of about two blocks along every dimension."""
+        """A descriptor of a matrix of about two blocks along every dimension."""
         element, extents = kind.block.element, [2 * n + 1 for n in kind.block.shape]
         base = self._parameter(name, element, prod(extents))
         pairs: list[Operand] = []
@@ -238,8 +238,8 @@ class MatrixCase:
         return self.emit(MakeDescriptor(base, kind, tuple(pairs)))
 
     def _dimensions(self, operands: tuple[Value, ...]) -> tuple[Operand, ...]:
-        """Extents a little smaller than the block, so that some of it is outside; strides of
-        rows without gaps."""
+        """Extents slightly smaller than the block, so that part of it is out of bounds, and strides
+        of rows without gaps."""
         shape = self.op.to.block.shape  # type: ignore[attr-defined]
         numbers = [(max(1, n - 1), prod(shape[d + 1 :])) for d, n in enumerate(shape)]
         flat = [n for pair in numbers for n in pair]

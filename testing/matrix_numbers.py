@@ -1,4 +1,4 @@
-"""Values for the operands of a cell on which its op is defined."""
+"""Values for the operands of a cell for which its op is defined."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def _may_not_wrap(op: Op) -> bool:
 
 
 def _restricted_operand(random: np.random.Generator, op: Op, name: str, count: int) -> Array | None:
-    """Operands for which an op is defined only for some values; None for others."""
+    """Operands for an op that is defined only for some values; None for other ops."""
     word = op.mnemonic
     if element_of(op.inputs[0].type) is I1 and name == "rhs" and word in (*_DIVISIONS, *_SHIFTS):
         return np.full(count, word in _DIVISIONS)

@@ -24,7 +24,7 @@ _VARYING = {"psi": ("arms",), "descriptor_scatter": ("index",), "make_descriptor
 
 @attrs.frozen
 class Variant:
-    """A use of an op. `constants` is an operand, `all` or `none`."""
+    """A use of an op. `constants` is the name of an operand, `all` or `none`."""
 
     predicate: str = "none"
     constants: str = "none"
@@ -55,7 +55,7 @@ USUAL = Variant()
 
 def dimensions(op: Op, followed: Sequence[str]) -> tuple[tuple[str, ...], ...]:
     """The predicates, constants and promises that `op` can have. `followed` are the operands
-    through which it accesses memory, which are no constants."""
+    through which it accesses memory; these are never constants."""
     accesses = bool(followed) or op.mnemonic.startswith("descriptor_")
     names = [
         f.name
@@ -78,8 +78,8 @@ def all_variants(op: Op, followed: Sequence[str]) -> list[Variant]:
 
 
 def pairwise(op: Op, followed: Sequence[str]) -> Iterator[Variant]:
-    """Variants among which every pair of values of two dimensions occurs: one after the other, the
-    one with the most pairs that did not occur yet, in an order fixed by the op's name."""
+    """Variants that contain every pair of values of two dimensions. They are chosen greedily, by
+    the number of new pairs, in an order that depends only on the op's name."""
     candidates = sorted(
         all_variants(op, followed), key=lambda v: zlib.crc32(f"{op.mnemonic} {v}".encode())
     )

@@ -1,5 +1,5 @@
-"""Statements that access memory through descriptors and atomically, each instance in a region of
-its own, and statements that make numbers whose widths matter."""
+"""Statements that access memory through descriptors and atomically, each instance in its own
+region, and statements that compute numbers at the limits of their widths."""
 
 from __future__ import annotations
 
@@ -61,19 +61,19 @@ def _element(base: Base) -> Scalar:
 
 
 def _value(writer: Writer, kind: Type, digit: int) -> Operand:
-    """A live value of `kind`, all of it defined, or a literal."""
+    """A live, fully defined value of `kind`, or a literal."""
     return writer.of_type(kind, digit, clean=True)
 
 
 def _index(writer: Writer, base: Base, digit: int) -> Operand:
-    """An index from -1 to 2, for an odd digit with the instance's number added."""
+    """An index from -1 to 2, plus the number of the instance for an odd digit."""
     offset = constant(I32, digit // 2 % 4 - 1)
     return writer.hide(Add(base.instance, offset)) if digit % 2 else offset
 
 
 def _descriptor(writer: Writer, base: Base, part: int, shape: tuple[int, ...], cut: int) -> Value:
-    """A descriptor of one part of the instance's region. Extents are up to two smaller than
-    the block, strides leave no gaps."""
+    """A descriptor of one part of the instance's region. Extents are up to two smaller than the
+    block; strides leave no gaps."""
     start = writer.hide(Mul(base.instance, constant(I32, REGION)))
     first = writer.hide(Add(start, constant(I32, part % TILES * LARGEST)))
     place = writer.hide(GetElementPtr(base.pointer, first))
@@ -90,7 +90,7 @@ def _descriptor(writer: Writer, base: Base, part: int, shape: tuple[int, ...], c
 
 
 def load_block(writer: Writer, base: Base, part: int, variant: int, digit: int) -> None:
-    """A block of a tensor of two or three dimensions, or some of its rows."""
+    """Load a block of a tensor of two or three dimensions, or some of its rows."""
     if variant % 4 == 3:
         where = _descriptor(writer, base, part, _ROWS, digit)
         rows = writer.hide(MakeRange(tile(I32, (8,)), start=digit % 3 - 1))
@@ -103,7 +103,7 @@ def load_block(writer: Writer, base: Base, part: int, variant: int, digit: int) 
 
 
 def store_block(writer: Writer, base: Base, part: int, variant: int, digit: int) -> None:
-    """A live tile, or a literal, written or added to a block of a tensor, or to some rows."""
+    """Store or add a live tile, or a literal, to a block of a tensor, or to some of its rows."""
     element = _element(base)
     if variant % 4 == 3:
         where = _descriptor(writer, base, part, _ROWS, digit)
@@ -123,8 +123,8 @@ def store_block(writer: Writer, base: Base, part: int, variant: int, digit: int)
 
 
 def update(writer: Writer, base: Base, part: int, variant: int, digit: int) -> None:
-    """An atomic access to a tile of the instance's own memory, masked for some digits. What was
-    there before is live."""
+    """An atomic access to a tile in the instance's own memory, masked for some digits. The old
+    value is live."""
     element = _element(base)
     shape = (*SHAPES, ())[variant % (len(SHAPES) + 1)]
     where = address(writer, base, REGION, part % TILES * LARGEST, shape)
@@ -153,7 +153,7 @@ def read_atomically(writer: Writer, base: Base, shape: int, part: int, digit: in
 
 
 def write_atomically(writer: Writer, base: Base, shape: int, part: int, digit: int) -> None:
-    """A live tile, or a literal, written by an access that orders memory."""
+    """Store a live tile, or a literal, by an access with a memory order."""
     where = address(writer, base, REGION, part % TILES * LARGEST, SHAPES[shape % len(SHAPES)])
     value = _value(writer, with_element(where.type, _element(base)), digit)
     sem = (Order.RELEASE, Order.RELAXED)[digit % 2]
@@ -161,7 +161,7 @@ def write_atomically(writer: Writer, base: Base, shape: int, part: int, digit: i
 
 
 def write_only(writer: Writer, base: Base, how: int, part: int, digit: int) -> None:
-    """A store of one of four kinds to a buffer that the program never reads."""
+    """One of four kinds of stores, to a buffer that the program never reads."""
     if how % 4 == 0:
         write_atomically(writer, base, digit, part, how // 4)
     elif how % 4 == 3:
@@ -175,7 +175,7 @@ def write_only(writer: Writer, base: Base, how: int, part: int, digit: int) -> N
 
 
 def read_only(writer: Writer, base: Base, how: int, part: int, digit: int) -> None:
-    """A load of one of three kinds of an input."""
+    """One of three kinds of loads, from an input."""
     if how % 3 == 0:
         read_atomically(writer, base, digit, part, how // 3)
     elif how % 3 == 1:
@@ -186,7 +186,7 @@ def read_only(writer: Writer, base: Base, how: int, part: int, digit: int) -> No
 
 
 def corners(writer: Writer, width: int, shape: int, how: int) -> None:
-    """Integers with one bit set, one less, or their negatives: the ends of every width."""
+    """Integers with a single bit set, minus one, or negated: the limits of every width."""
     element, dims = _WIDTHS[width % 4], SHAPES[shape % len(SHAPES)]
     numbers = writer.hide(MakeRange(tile(I32, (size_of(tile(I32, dims)),)), start=0))
     if len(dims) > 1:
@@ -205,7 +205,8 @@ def corners(writer: Writer, width: int, shape: int, how: int) -> None:
 
 
 def true_condition(writer: Writer, back: int, variant: int, digit: int) -> None:
-    """Emit an `assume` or `assert` that is true: in all lanes, or in those of a predicate."""
+    """Emit an `assume` or `assert` whose condition is true in all lanes, or in those of a
+    predicate."""
     value = writer.tile(back)
     shape = () if value is None or variant % 2 else shape_of(value.type)
     lanes = predicate_for(writer, shape, digit)[1]

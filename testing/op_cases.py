@@ -1,6 +1,6 @@
-"""One op, one type, one shape: kernels that load operands, apply the op and store its results.
+"""Kernels that load operands, apply one op at one type and one shape, and store its results.
 
-What every executor is compared on: the interpreter, machines of threads, the GPU.
+All executors are compared on these kernels: the interpreter, the SIMT simulator, CPUs and GPUs.
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ class Cell:
     """A cell of the op matrix: `apply` on tiles of `inputs`, in `shape` (per input, if shapes
     differ).
 
-    `domain` states the numbers that it accepts: `any`, `positive`, `small`, `divisor` (the last
-    operand is not zero), `shift` (the last operand is below the width).
+    `domain` states the numbers for which it is defined: `any`, `positive`, `small`, `divisor` (the
+    last operand is not zero), `shift` (the last operand is below the width).
     """
 
     name: str
@@ -56,7 +56,8 @@ class Cell:
     domain: str = "any"
 
     def module(self) -> Module:
-        """The kernel `cell`: one pointer per input, then one per result."""
+        """The module with the kernel `cell`, which takes one pointer per input, then one per
+        result."""
         results = _results(self)
         b = Builder()
         names = [f"p{i}" for i in range(len(self.inputs) + len(results))]
@@ -234,7 +235,7 @@ def _cast(name: str, s: Scalar, t: Scalar, shape: Shape, **more: Any) -> Cell:
 
 
 def shape_cells(shape: Shape) -> Iterator[Cell]:
-    """Shapes at `shape`, of rank 1 or more."""
+    """Shape ops at `shape`, of rank 1 or more."""
     for element in (I8, F32, I64):
         t = tile(element, shape)
         assert isinstance(t, Tile)
@@ -300,7 +301,7 @@ def _combining(t: Any, axis: int, word: str, domain: str) -> Iterator[Cell]:
 
 
 def _arg_max(shape: Shape, axis: int) -> Cell:
-    """A combiner that is a function of two operands."""
+    """A reduction whose combiner is a function of two operands."""
 
     def better(v: Any, i: Any, w: Any, j: Any) -> Any:
         b = v.builder
@@ -329,7 +330,7 @@ def dot_cells() -> Iterator[Cell]:
 
 
 def cells(shapes: Sequence[Shape]) -> Iterator[Cell]:
-    """The whole table."""
+    """All cells at `shapes`."""
     for shape in shapes:
         yield from elementwise_cells(shape)
         yield from cast_cells(shape)

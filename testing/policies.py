@@ -52,8 +52,8 @@ class GenerationPolicy:
     """Whether a second run changes nothing."""
 
     def weight(self, name: str, other: bool) -> float:
-        """Return the weight of the statement `name`; `other` tells whether it is no elementwise
-        op."""
+        """Return the weight of the statement `name`. `other` states whether it is not an
+        elementwise op."""
         default = 0.0 if name in _ONLY_FAVOURED else _OFTEN.get(name, _USUAL)
         usual = default if other else 1.0
         return self.favoured.get(name, usual)

@@ -40,7 +40,7 @@ class ParameterBuffer:
 
 @attrs.frozen(eq=False)
 class Program:
-    """A kernel `kernel` of `module`, its grid, and one buffer per parameter, by name."""
+    """A kernel `kernel` of `module`, its grid, and one buffer per pointer parameter, by name."""
 
     module: Module
     kernel: str
@@ -102,7 +102,7 @@ def _array(buffer: ParameterBuffer, generator: np.random.Generator) -> Any:
 
 
 def bits(array: Any) -> Any:
-    """The bits of the elements as integers, of NaNs always the same."""
+    """The bits of the elements as integers. All NaNs have the same bits."""
     if array.dtype.kind in "biu":
         return array
     words = array.view(f"u{array.dtype.itemsize}").copy()

@@ -1,9 +1,10 @@
-"""Programs from lists of small numbers.
+"""Decoding of programs from lists of small numbers.
 
-A program is a list of statements, each four small numbers: a kind, and three digits that choose its
-operands. Every list is a legal program: a statement that does not fit is left out, an open loop is
-closed at the end. Operands are named by their age, so that removing a statement leaves the rest
-almost unchanged, as shrinking needs; and smaller numbers stand for simpler things.
+A program is a list of statements, each of four small numbers: a kind, and three digits that select
+its operands. Every list is a valid program: a statement that does not fit is skipped, and an open
+loop is closed at the end. Operands are referred to by their age, so that removing a statement
+leaves the rest almost unchanged, as shrinking requires. Smaller numbers stand for simpler
+statements.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from tileir.testing.access import (
     store_output,
     store_scratch,
 )
-from tileir.testing.control import Frame, close, escape, open_choice, open_loop
+from tileir.testing.control import Frame, close, escape, open_branch, open_loop
 from tileir.testing.elementwise import elementwise, elementwise_ops
 from tileir.testing.guarded import PredicateForm
 from tileir.testing.helpers import call, combine, helper
@@ -67,7 +68,7 @@ def _plain(write: _Plain) -> _Write:
 
 
 def _row_max(program: _DecodedProgram, rows: int, at: int, variant: int) -> None:
-    """The statement `row_max` on rows that are loaded from an input."""
+    """Write the statement `row_max` on rows that are loaded from an input."""
     shape = ((4, 8), (8, 8), (4, 16))[rows % 3]
     load_input(program.writer, program.inputs["x"], shape, 16 * at)
     value = program.writer.tile_of(F32, lambda s: s == shape, 0)
@@ -112,7 +113,7 @@ _OTHERS: dict[str, _Write] = {
     ),
     "close": lambda p, *_: close(p.writer, p.frames.pop()) if p.frames else None,
     "loop": lambda p, a, b, c: p.open(open_loop, a, b, c),
-    "choice": lambda p, a, b, c: p.open(open_choice, a, b, c),
+    "choice": lambda p, a, b, c: p.open(open_branch, a, b, c),
     "escape": lambda p, a, b, _: escape(p.writer, p.frames, a, b),
     "reduce-under": _plain(under.reduce_under),
     "scan-under": _plain(under.scan_under),
@@ -171,7 +172,8 @@ _OPERANDS = "hg"
 
 @attrs.frozen
 class Freedom:
-    """The freedom of a program: undefined lanes, and float accumulations in any order."""
+    """The properties that a program may have: undefined lanes, and float accumulations in any
+    order."""
 
     undef: bool = False
     inexact: bool = True
@@ -182,7 +184,7 @@ _PLAIN = Freedom()
 
 @attrs.define
 class _DecodedProgram:
-    """A program being decoded."""
+    """A program that is being decoded."""
 
     writer: Writer
     inputs: dict[str, Base]
@@ -208,8 +210,8 @@ class _DecodedProgram:
         self.writer.live.append(self.argument)
 
     def promise(self, variant: int, digit: int) -> None:
-        """Change the attributes of an input: alignment, readonly and writeonly where they hold,
-        noalias; and `multiple_of` of the integer argument."""
+        """Change the attributes of an input: alignment, noalias, and readonly and writeonly where
+        they are true; and `multiple_of` of the integer argument."""
         name = [*self.inputs][variant % len(self.inputs)]
         self.promises[name] = ParameterAttributes(
             aligned=(0, 2, 4, 16)[digit % 4],
@@ -227,7 +229,8 @@ class _DecodedProgram:
 
 @cache
 def names() -> tuple[str, ...]:
-    """The kinds of statements, by number: mnemonics, then the words of other statements."""
+    """The names of the kinds of statements, by number: mnemonics, then the names of other
+    statements."""
     return (*[cls.mnemonic for cls in elementwise_ops()], *_OTHERS)
 
 
@@ -237,7 +240,7 @@ def kinds() -> int:
 
 
 def decode(statements: Iterable[Statement], freedom: Freedom = _PLAIN) -> Program:
-    """Return the program that `statements` stand for. Every list of numbers is a valid program."""
+    """Return the program that `statements` encode. Every list of numbers is a valid program."""
     writer = Writer(undef=freedom.undef, inexact=freedom.inexact)
     instance = writer.emit(ProgramId(axis=0)).result
     inputs = {n: Base(Value(pointer(e), n), instance) for n, e in _INPUTS.items()}
@@ -267,8 +270,8 @@ def draw(
 
 
 def single(name: str, seed: int) -> Program:
-    """Return a program with one statement `name`: the mnemonic of an elementwise op, or another
-    word of `names`.
+    """Return a program with one statement `name`: the mnemonic of an elementwise op, or another one
+    of `names`.
 
     Raises ValueError for any other name.
     """
@@ -299,7 +302,8 @@ def _weights(policy: GenerationPolicy) -> list[float]:
 
 
 def _write(program: _DecodedProgram, statement: Statement) -> None:
-    """Write one statement: an elementwise op for small numbers, anything else above."""
+    """Write one statement: an elementwise op for a small kind, another statement for a larger
+    one."""
     kind, a, b, c = statement
     ops, kind = elementwise_ops(), kind % kinds()
     program.writer.guard, program.pending = program.pending, None
@@ -315,7 +319,7 @@ def _shape(digit: int) -> tuple[int, ...]:
 
 
 def _finish(program: _DecodedProgram) -> Program:
-    """Store the newest values, each to a buffer of its own, and return."""
+    """Store the newest values, each to its own buffer, and return."""
     writer = program.writer
     results = [v for v in reversed(writer.live) if _storable(v)][:RESULTS]
     buffers = {name: _memory(name, writer.inexact) for name in _INPUTS}
@@ -342,8 +346,8 @@ def _finish(program: _DecodedProgram) -> Program:
 
 
 def _parameter_attributes(program: _DecodedProgram, pointer: Value) -> ParameterAttributes:
-    """The attributes of a pointer parameter: those that a statement chose, or else alignment and
-    noalias; buffers of results are write-only in programs with such statements."""
+    """The attributes of a pointer parameter: those that a statement selected, or else alignment and
+    noalias. Buffers of results are write-only in programs that contain such statements."""
     name, noalias = str(pointer.name), program.writer.promised
     promise = program.promises.get(name)
     if promise is not None:

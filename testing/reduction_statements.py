@@ -1,4 +1,4 @@
-"""Statements that look at several elements at once, or at several values under predicates."""
+"""Statements that combine several elements of a tile, or several values under predicates."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _COMBINERS = {
 
 
 def reduce(writer: Writer, back: int, axis: int, variant: int) -> None:
-    """One dimension of a tile combined into one element."""
+    """Reduce one dimension of a tile."""
     value = writer.tile(back)
     if value is None or (how := combiner_for(writer, value, variant)) is None:
         return
@@ -39,7 +39,8 @@ def reduce(writer: Writer, back: int, axis: int, variant: int) -> None:
 
 
 def row_max(writer: Writer, rows: Value, variant: int) -> None:
-    """The scaled maximum of each row if it exceeds a bound, else another reduction of the row."""
+    """Take the scaled maximum of each row if it exceeds a bound, or another reduction of the
+    row."""
     scale, others = (0.5, 1.0, -1.0, 2.0)[variant // 8 % 4], _LEAST[variant // 2 % 2 :][:2]
     largest = writer.hide(Reduce((rows,), axis=1, combiner=Combiner.FMAXNUM))
     bound, fallback = (writer.hide(Reduce((rows,), axis=1, combiner=c)) for c in others)
@@ -50,7 +51,7 @@ def row_max(writer: Writer, rows: Value, variant: int) -> None:
 
 
 def scan(writer: Writer, back: int, axis: int, variant: int) -> None:
-    """Prefixes along one dimension of a tile."""
+    """Scan along one dimension of a tile."""
     value = writer.tile(back)
     if value is None or (how := combiner_for(writer, value, variant)) is None:
         return
@@ -85,7 +86,8 @@ def _complements(writer: Writer, value: Value, digit: int) -> tuple[Value, Value
 
 
 def combiner_for(writer: Writer, value: Operand, variant: int) -> Combiner | None:
-    """A combiner of what `value` holds; None where it has none whose result is certain."""
+    """A combiner for the elements of `value`, whose result does not depend on the order; None if
+    there is none."""
     element = element_of(value.type)
     if not isinstance(element, Scalar) or element.bits < 8:
         return None
@@ -99,7 +101,7 @@ def combiner_for(writer: Writer, value: Operand, variant: int) -> Combiner | Non
 
 def _adds_to_itself(value: Operand) -> bool:
     """Whether `value` is a literal whose sum with itself is itself: a zero of either sign, an
-    infinity or a NaN. Its sum is certain in any order."""
+    infinity or a NaN. The sum of such literals does not depend on the order."""
     if not isinstance(value, Constant):
         return False
     number = value.value

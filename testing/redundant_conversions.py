@@ -1,4 +1,4 @@
-"""Inserts redundant conversions between layouts, which `remove-conversions` should remove."""
+"""Insertion of redundant layout conversions, which `remove-conversions` should remove."""
 
 from __future__ import annotations
 
@@ -22,8 +22,9 @@ _PLAIN = frozenset({FieldKind.OPERAND, FieldKind.RESULT_TYPE, FieldKind.ATTRIBUT
 
 
 def detour(module: Module, seed: int) -> Module:
-    """`module`, whose tiles have layouts, with a third of its elementwise ops made in another
-    layout, and a sixth of all tiles sent through one; the same seed gives the same module."""
+    """`module`, whose tiles have layouts, with a third of its elementwise ops computed in another
+    layout, and a sixth of all tiles converted to another layout and back. The same seed yields the
+    same module."""
     kernel = module.kernel()
     chance = random.Random(seed)
     function = _Detours(chance, int(cast(int, kernel.attributes["num_warps"]))).function(kernel)
@@ -58,7 +59,8 @@ class _Detours:
             self._there_and_back(op.results[0], _layout(kind), self._other(kind))
 
     def _elsewhere(self, op: Op, kind: Tile, other: Layout) -> None:
-        """The op with everything it reads converted, and its result converted back."""
+        """Append the op with its operands converted to the layout `other`, and its result converted
+        back."""
         changes: dict[str, Any] = {}
         for field in op.schema:
             old = getattr(op, field.name)
@@ -88,7 +90,7 @@ class _Detours:
 
 
 def _tile_of(op: Op) -> Tile | None:
-    """The type of an op's one result, if that is a tile with a layout."""
+    """The type of the only result of an op, if that is a tile with a layout."""
     kind = op.results[0].type if len(op.results) == 1 else None
     return kind if isinstance(kind, Tile) and kind.layout is not None else None
 

@@ -1,4 +1,4 @@
-"""The signatures of all ops as data, which a release promises to keep."""
+"""The signatures of all ops as data. A release promises to keep them."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ FIRST = (1, 0)
 
 
 def schema(version: tuple[int, int] | None = None) -> dict[str, Any]:
-    """Per op of the language in `version` (all that there is): fields in order, results, and
-    whether it takes a predicate. Later fields and values of attributes are left out."""
+    """For each op of the language in `version` (None: all ops), its fields in order, its results,
+    and whether it takes a predicate. Fields and attribute values of later versions are left out."""
     return {
         cls.mnemonic: _op(cls, version) for cls in all_ops()
         if "." not in cls.mnemonic and (version is None or cls.since <= version)
@@ -33,8 +33,8 @@ def schema_hash(data: dict[str, Any]) -> str:
 
 
 def changes(old: dict[str, Any], new: dict[str, Any]) -> list[str]:
-    """Incompatible changes from the released schema `old` to `new`. Compatible are more ops, more
-    types for an operand, more values of attributes, and more attributes with defaults."""
+    """Incompatible changes from the released schema `old` to `new`. Compatible changes are new ops,
+    more types for an operand, more values of attributes, and new attributes with defaults."""
     result: list[str] = []
     for name, was in old.items():
         now = new.get(name)
@@ -74,7 +74,8 @@ def _keeps(now: dict[str, Any], was: dict[str, Any]) -> bool:
 
 
 def _covers(now: Any, was: Any) -> bool:
-    """Whether a pattern takes what another does: equal, but for sets that have grown."""
+    """Whether a pattern accepts everything that another accepts: they are equal, except for sets
+    that have grown."""
     if isinstance(was, list) and was[:1] == ["Elements"]:
         bound = isinstance(now, list) and now[:1] == ["Elements"]
         return bound and set(was[2]) <= set(now[2]) and was[3] <= now[3]
@@ -108,7 +109,7 @@ def _field(field: Field, version: tuple[int, int] | None) -> dict[str, Any]:
 
 
 def _pattern(pattern: Any) -> Any:
-    """A type pattern as nested lists; sets of types in the order of their names."""
+    """A type pattern as nested lists. Sets of types are ordered by name."""
     if isinstance(pattern, frozenset):
         return sorted(map(str, pattern))
     if isinstance(pattern, Type):

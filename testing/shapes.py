@@ -1,4 +1,4 @@
-"""Statements that change shapes: of a live tile, to another of bounded size."""
+"""Statements that change the shape of a live tile. The new size is bounded."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SHAPES = ((8,), (1,), (7,), (16,), (2, 4), (3, 5), (48,), (4, 1, 3))
 
 
 def splat(writer: Writer, back: int, shape: int, _: int) -> None:
-    """A scalar everywhere, or a range where there is no scalar."""
+    """A tile filled with a scalar, or a range if there is no live scalar."""
     dims = SHAPES[shape % len(SHAPES)]
     value = writer.pick(back, lambda t: isinstance(t, Scalar))
     if value is None or not isinstance(value.type, Scalar):
@@ -41,7 +41,7 @@ def reshape(writer: Writer, back: int, how: int, _: int) -> None:
 
 
 def expand(writer: Writer, back: int, axis: int, extent: int) -> None:
-    """A new dimension, then repeated where that stays small."""
+    """Add a dimension, and broadcast along it if the tile stays small."""
     value = writer.tile(back)
     if value is None or len(shape_of(value.type)) > 3:
         return
@@ -77,7 +77,7 @@ def join_split(writer: Writer, back: int, other: int, split: int) -> None:
 
 
 def concatenate(writer: Writer, back: int, other: int, axis: int) -> None:
-    """Two tiles of one type one after the other."""
+    """Concatenate two tiles of one type."""
     low = writer.tile(back)
     if low is None or not isinstance(low.type, Tile) or 2 * low.type.size > LARGEST:
         return
@@ -97,5 +97,5 @@ def extract(writer: Writer, back: int, extent: int, offset: int) -> None:
 
 def _element(value: Value) -> Element:
     element = element_of(value.type)
-    assert isinstance(element, Scalar)  # live tiles hold numbers
+    assert isinstance(element, Scalar)  # live tiles contain numbers
     return element

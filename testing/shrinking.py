@@ -1,4 +1,4 @@
-"""Smaller statements on which something still fails."""
+"""Shrinking of statement lists for which something fails."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The stability promise of a release: programs, their recorded results, and the schema of all ops.
+"""Tests of the stability promise of a release: programs, their recorded results, and the schema of
+all ops.
 
     python -m tileir.testing.stability record FOLDER    # for a release; files never change after
     python -m tileir.testing.stability check FOLDER
@@ -44,7 +45,7 @@ LENGTH = 64
 
 
 def record(folder: Path) -> None:
-    """Write the corpus of this release; `language.tir` is there already."""
+    """Write the corpus of this release. `language.tir` must exist."""
     cases = list(programs())
     texts = [print_module(case.module()) for case in cases]
     results = {
@@ -118,15 +119,15 @@ def usual_arguments(kernel: Function) -> list[Any]:
 def record_run(
     module: Module, kernel: str, arguments: Sequence[Any], grid: tuple[int, ...]
 ) -> Record:
-    """The arguments of a run, and its outcome."""
+    """The arguments of a run, and its results."""
     hex_arguments = [_hex(a) if isinstance(a, np.ndarray) else a for a in arguments]
     outcome = run(module, kernel, hex_arguments, grid)
     return {"kernel": kernel, "grid": grid, "arguments": hex_arguments, **outcome}
 
 
 def run(module: Module, kernel: str, recorded: Sequence[Any], grid: Sequence[int]) -> Record:
-    """The arguments that a run changes, by position, with their new contents; or the code of its
-    error."""
+    """The arguments that a run changes, by position, with their new contents; or the error code if
+    it fails."""
     function = module.functions[kernel]
     arguments = [
         _array(text, p.type) if isinstance(p.type, Pointer) else text
@@ -169,7 +170,7 @@ def _read(path: Path) -> str:
 
 
 def main(words: Sequence[str]) -> int:
-    """Run the command line `words`; 1 where something differs."""
+    """Run the command line `words`. Returns 1 if something differs."""
     command, folder = words[0], Path(words[1])
     if command == "record":
         record(folder)

@@ -1,8 +1,5 @@
-"""Random structured programs: built by the builder on one side, run by Python on the other.
-
-A program works on four variables: two i32 scalars, an i32 tile and an f32 tile. Statements set
-them, branch, loop (counted, conditional, left and continued early), return early and store.
-"""
+"""Random structured programs. The builder builds a program as a kernel, and Python executes it
+directly."""
 
 from __future__ import annotations
 
@@ -29,7 +26,7 @@ RELATIONS = ("<", "<=", ">", ">=", "==", "!=")
 
 
 def expressions(names: tuple[str, ...], operators: tuple[str, ...], depth: int = 2) -> Any:
-    """Expressions as nested tuples over the variables `names` and small numbers."""
+    """Expressions as nested tuples of the variables `names` and small numbers."""
     leaves = st.sampled_from(names) | st.integers(-9, 9)
     if depth == 0:
         return leaves
@@ -51,7 +48,7 @@ def bodies(draw: Any, depth: int, loops: int) -> list[Statement]:
 
 @st.composite
 def statements(draw: Any, kind: str, depth: int, loops: int) -> Statement:
-    """One statement: its kind, then its parts as `_StatementWriter.on_KIND` takes them."""
+    """One statement: its kind, then the arguments of `_StatementWriter.on_KIND`."""
     scalars = SCALARS + tuple(f"i{n}" for n in range(loops))
     number = expressions(scalars, INTEGER)
     condition = st.tuples(st.sampled_from(RELATIONS), number, number)
@@ -78,7 +75,8 @@ def statements(draw: Any, kind: str, depth: int, loops: int) -> Statement:
 
 
 def build(program: list[Statement]) -> Module:
-    """The program as kernel `main`: a, b from its parameters, t and f from memory."""
+    """The program as kernel `main`. Variables a and b are its parameters; t and f are loaded from
+    memory."""
     b = Builder(locations=False)
     types = {"t_in": pointer(I32), "f_in": pointer(F32), "out": pointer(I32), "fout": pointer(F32)}
     with b.kernel("main", a=I32, b=I32, **types) as (a, c, t_in, f_in, out, fout):
@@ -106,7 +104,7 @@ class _StatementWriter:
     def body(self, statements: list[Statement], loops: int) -> None:
         for kind, *parts in statements:
             if self.b.insertion is None:
-                return  # nothing may follow an unconditional jump
+                return  # no op may follow an unconditional jump
             getattr(self, f"on_{kind}")(loops, *parts)
 
     def on_set(self, loops: int, name: str, value: Any) -> None:
@@ -288,7 +286,8 @@ def _value(e: Any, env: dict[str, Any]) -> Any:
 
 
 def _promote(left: Any, right: Any) -> tuple[Any, Any]:
-    """An integer operand of a float op becomes f32, as in the builder; numpy would choose f64."""
+    """Convert an integer operand of a float op to f32, as the builder does. numpy would choose
+    f64."""
     if np.asarray(left).dtype != np.asarray(right).dtype:
         return np.float32(left), np.float32(right)
     return left, right

@@ -1,6 +1,6 @@
-"""Statements under predicates: reductions, scans, histograms, elementwise ops and accesses, of live
-values and of literals, under predicates that are themselves computed under one. Lanes that are
-undefined because the predicate is false are replaced by a literal."""
+"""Statements under predicates: reductions, scans, histograms, elementwise ops and accesses, on live
+values and on literals. Their predicates may themselves be computed under a predicate. Lanes that
+are undefined because the predicate is false are replaced by a literal."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ _TESTS = (
 
 
 def predicate_for(writer: Writer, shape: tuple[int, ...], digit: int) -> tuple[Value, Operand]:
-    """A predicate for `shape`, for an odd digit computed under another or from a value that
-    is undefined elsewhere, and where it is true. For the last digit it is the same everywhere: a
-    literal, which passes see."""
+    """A predicate for `shape`, and the value that is true where it is. For an odd digit it is
+    computed under another predicate, or from a value that is undefined elsewhere. For the last
+    digit it is a literal, which passes recognize as uniform."""
     index: Operand
     if shape and digit % 16 == 15:
         uniform = writer.hide(Splat(constant(I1, digit % 32 > 15), tile(I1, shape)))
@@ -56,7 +56,7 @@ def predicate_for(writer: Writer, shape: tuple[int, ...], digit: int) -> tuple[V
 
 
 def reduce_under(writer: Writer, back: int, axis: int, which: int) -> None:
-    """One dimension of a tile, or of a literal for the last digit, combined under a predicate."""
+    """Reduce one dimension of a tile, or of a literal for the last digit, under a predicate."""
     value = _tile(writer, back, which)
     how = combiner_for(writer, value, which)
     if how is None:
@@ -69,7 +69,7 @@ def reduce_under(writer: Writer, back: int, axis: int, which: int) -> None:
 
 
 def scan_under(writer: Writer, back: int, axis: int, which: int) -> None:
-    """Prefixes along one dimension of the lanes that a predicate leaves."""
+    """Scan along one dimension of the lanes in which a predicate is true."""
     value = _tile(writer, back, which)
     how = combiner_for(writer, value, which)
     if how is None:
@@ -82,7 +82,7 @@ def scan_under(writer: Writer, back: int, axis: int, which: int) -> None:
 
 
 def histogram_under(writer: Writer, back: int, bins: int, which: int) -> None:
-    """Emit the histogram of the lanes that a predicate leaves."""
+    """Emit the histogram of the lanes in which a predicate is true."""
     value: Operand | None = writer.pick(back, lambda t: element_of(t) is I32 and bool(shape_of(t)))
     if value is None or back == 15:
         value = literal(tile(I32, (16,)), which)
@@ -109,8 +109,9 @@ def op_under(writer: Writer, kind: int, a: int, b: int) -> None:
 def memory_under(writer: Writer, base: Base, counters: Base, a: int, b: int, c: int) -> None:
     """A store to scratch memory, a load of it and an atomic addition, each under a predicate.
 
-    The load is masked instead for one digit of three; two selects follow it, of which the first
-    replaces the lanes that it leaves undefined."""
+    For one digit of three, the load is masked instead. Two selects follow it; the first one
+    replaces the lanes that the mask leaves undefined.
+    """
     element = element_of(base.pointer.type.pointee)  # type: ignore[union-attr]
     value = writer.pick(a, lambda t: element_of(t) is element and size_of(t) <= LARGEST)
     shape = (8,) if value is None else shape_of(value.type)
@@ -129,7 +130,7 @@ def memory_under(writer: Writer, base: Base, counters: Base, a: int, b: int, c: 
 
 
 def _tile(writer: Writer, back: int, which: int) -> Operand:
-    """A live tile, or a literal one for the last digit and where there is none."""
+    """A live tile, or a literal for the last digit or if there is no live tile."""
     operand = writer.pick(back, lambda t: isinstance(t, Tile) and t.element is not I1)
     if operand is None or back == 15:
         return literal(tile(_ELEMENTS[which % 2], ((8,), (4, 4), (5,))[which % 3]), which)

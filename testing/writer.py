@@ -1,4 +1,4 @@
-"""The state of a program being decoded: the block being written, and the values in scope."""
+"""The state of a program that is being decoded: the current block, and the values in scope."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ FLOATS = (
 
 
 def literal(type: Type, digit: int) -> Constant:
-    """A literal of `type` worth trying: zero and one first."""
+    """A literal of `type` that is useful in tests; the first digits are zero and one."""
     element = element_of(type)
     if isinstance(element, Scalar) and element.is_float:
         return constant(type, FLOATS[digit % 16])
@@ -34,7 +34,7 @@ class Guarding(Protocol):
     """The component that predicates ops (`tileir.testing.guarded`)."""
 
     def value(self, writer: Writer, op: Op) -> Op:
-        """Append `op`, whose results are live, and give it as appended."""
+        """Append `op`, whose results become live, and return it as appended."""
         ...
 
     def effect(self, writer: Writer, op: Op) -> None:
@@ -42,15 +42,15 @@ class Guarding(Protocol):
         ...
 
     def address(self, writer: Writer, op: Op) -> Value:
-        """Append `op`, whose result is for its maker alone."""
+        """Append `op`, whose result only the caller uses."""
         ...
 
 
 @attrs.define
 class Writer:
-    """Blocks written so far, the block being written, and what it may use.
+    """The blocks written so far, the current block, and the values in scope.
 
-    `live` holds the values that dominate the place of writing, oldest first.
+    `live` contains the values that dominate the current position, oldest first.
     """
 
     label: str = "entry"
@@ -77,7 +77,7 @@ class Writer:
     """Puts ops under predicates, where a statement is predicated."""
 
     def emit(self, op: Op) -> Op:
-        """Append `op`; what it defines is live from here on. Gives it as it was appended."""
+        """Append `op`; its results become live. Returns the op as it was appended."""
         if (guard := self._take_guard()) is not None:
             op = guard.value(self, op)
             self.guard = guard
@@ -87,7 +87,7 @@ class Writer:
         return op
 
     def perform(self, op: Op) -> None:
-        """Append an op for its effect: its results stay unused."""
+        """Append an op for its effect. Its results stay unused."""
         if (guard := self._take_guard()) is not None:
             guard.effect(self, op)
             self.guard = guard
@@ -95,7 +95,7 @@ class Writer:
             self.append(op)
 
     def hide(self, op: Op) -> Value:
-        """Append an op whose one result is for its maker alone: no later statement picks it."""
+        """Append an op whose only result is for the caller: later statements cannot pick it."""
         if (guard := self._take_guard()) is not None:
             result = guard.address(self, op)
             self.guard = guard
@@ -104,27 +104,27 @@ class Writer:
         return op.result
 
     def _take_guard(self) -> Guarding | None:
-        """The guard, which does not guard what it writes itself."""
+        """The guard, which is inactive while it writes ops itself."""
         guard, self.guard = self.guard, None
         return guard
 
     def append(self, op: Op) -> None:
-        """Append `op` alone; of an undefined operand it makes undefined results."""
+        """Append only `op`. If an operand may be undefined, so may its results."""
         self.ops.append(op)
         if self.undef and any(isinstance(v, Undef) or v in self.tainted for v in op.operands):
             self.tainted.update(op.results)
 
     def reveal(self, operand: Operand) -> None:
-        """Let later statements pick what was hidden."""
+        """Make a hidden value available to later statements."""
         if isinstance(operand, Value):
             self.live.append(operand)
 
     def taint(self, op: Op) -> None:
-        """Take the results of `op` for undefined here and there."""
+        """Mark the results of `op` as possibly undefined."""
         self.tainted.update(op.results)
 
     def finish(self, terminator: Op) -> None:
-        """End the block being written."""
+        """End the current block with `terminator`."""
         self.ops.append(terminator)
         self.blocks[self.label] = Block(self.label, self.parameters, self.ops)
         self.ops = []
@@ -134,25 +134,25 @@ class Writer:
         self.label, self.parameters = label, parameters
 
     def fresh(self) -> int:
-        """A number no label has yet."""
+        """A number that no label has yet."""
         self.labels += 1
         return self.labels
 
     def pick(self, back: int, fits: Callable[[Type], bool], *, clean: bool = False) -> Value | None:
-        """The `back`-th newest live value whose type fits (and all of which is defined, with
-        `clean`), modulo their number; None without any."""
+        """The `back`-th newest live value, modulo their number, whose type fits and, with `clean`,
+        which is fully defined; None if there is none."""
         hidden = self.tainted if clean else ()
         result = [v for v in reversed(self.live) if fits(v.type) and v not in hidden]
         return result[back % len(result)] if result else None
 
     def of_type(self, type: Type, digit: int, *, clean: bool = False) -> Operand:
-        """A live value of `type`, or a literal for the last digit or where there is none."""
+        """A live value of `type`, or a literal for the last digit or if there is no such value."""
         last = digit % 16 == 15
         value = None if last else self.pick(digit, lambda t: t is type, clean=clean)
         return literal(type, digit // 16) if value is None else value
 
     def tile(self, back: int, element: Element | None = None) -> Value | None:
-        """A live tile, of `element` if one is given."""
+        """A live tile, with elements of type `element` if that is not None."""
         return self.pick(back, lambda t: isinstance(t, Tile) and element in (None, t.element))
 
     def tile_of(
@@ -167,7 +167,7 @@ class Writer:
         return self.pick(back, lambda t: t is I1, clean=True)
 
     def mask(self, like: Type, digit: int) -> Value | None:
-        """A live mask of the shape of `like`, for an odd digit and where there is one."""
+        """A live mask of the shape of `like`, for an odd digit and if there is one."""
         expected = tile(I1, shape_of(like))
         result = self.pick(digit // 2, lambda t: t is expected, clean=True)
         return result if digit % 2 else None

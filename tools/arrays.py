@@ -1,4 +1,4 @@
-"""The numpy types that hold elements of the IR's types."""
+"""The numpy types that represent elements of the IR's types."""
 
 from __future__ import annotations
 

@@ -1,17 +1,18 @@
-"""Remove each barrier of a kernel in turn: a race is detected, or the barrier is redundant.
+"""Removal of each barrier of a kernel, one at a time: either a race is detected, or the barrier is
+redundant.
 
     python -m tileir.tools.barriers examples/softmax.tir --programs 100 --warps 1,2,4,8
 
-The simulator orders threads by barriers only, so it detects a race in whatever order the threads
-run. Some races show for some data only: each kernel runs on several inputs, and then with random
+In the simulator only barriers order threads, so it detects a race in whatever order the threads
+run. Some races occur only for some data: each kernel runs on several inputs, and then with random
 bins, offsets and indices (`tileir.backend.simt.barrier_removal`).
 
 A removal that is not detected counts as a survivor, unless the barrier is proven redundant. The
-proof: if no branch depends on memory, the path is the same for all data. If in addition neither
-the addresses nor the masks of the ops that the barrier separates, and that access the same
-allocation or parameter, depend on memory, the same bytes are accessed for all data, and no two
-threads conflict at them. The proof holds for the grid and the scalar arguments of the run. The op
-`barrier` belongs to the program and is not removed.
+proof: if no branch depends on memory, the path is the same for all data. If in addition neither the
+addresses nor the masks of the ops that the barrier separates, and that access the same allocation
+or parameter, depend on memory, the same bytes are accessed for all data, and no two threads
+conflict at them. The proof holds for the grid and the scalar arguments of the run. The op `barrier`
+belongs to the program and is not removed.
 """
 
 from __future__ import annotations
@@ -43,8 +44,8 @@ _DRAWS = 4
 
 @attrs.define
 class BarrierSurvey:
-    """The number of removed barriers and of detected removals; the other barriers, proven redundant
-    or surviving."""
+    """The number of removed barriers and of detected removals; and the other barriers, which are
+    proven redundant or survive."""
 
     removed: int = 0
     detected: int = 0
@@ -52,7 +53,7 @@ class BarrierSurvey:
     survivors: list[str] = attrs.field(factory=list)
 
     def add(self, other: BarrierSurvey) -> None:
-        """Count `other` too."""
+        """Add the counts of `other`."""
         self.removed += other.removed
         self.detected += other.detected
         self.redundant += other.redundant
@@ -66,7 +67,7 @@ class BarrierSurvey:
 
 @attrs.frozen(eq=False)
 class _Kernel:
-    """A compiled kernel and the arguments of the simulator."""
+    """A compiled kernel and the arguments of its simulation."""
 
     lowered: ir.Module
     name: str
@@ -79,7 +80,8 @@ class _Kernel:
         self, values: Sequence[Any], without: Site | None = None,
         chance: np.random.Generator | None = None,
     ) -> Barriers:  # fmt: skip
-        """The barriers visited. Raises AssertionError for a defect."""
+        """Run the kernel and return the barriers that it waited at. Raises AssertionError for a
+        defect."""
         copies = [v.copy() if isinstance(v, np.ndarray) else v for v in values]
         watched = Barriers(without, chance)
         simt.run(
@@ -123,8 +125,9 @@ def survey(
     inputs: Sequence[Mapping[str, Any]], num_warps: int | None = None, *,
     machine: str = "sm_90",
 ) -> BarrierSurvey:  # fmt: skip
-    """Remove each barrier that `kernel`, compiled for `machine`, waits at on any of the
-    `inputs`. Raises AssertionError where the kernel as it is has a defect, and `CompileError`."""
+    """Remove, one at a time, each barrier at which `kernel`, compiled for `machine`, waits on any
+    of the `inputs`. Raises AssertionError if the unchanged kernel has a defect, and `CompileError`.
+    """
     options = Options(num_warps=num_warps, warp_specialize=False)
     done = run_pipeline(module, target(machine), options, kernel)
     function = module.functions[done.kernel]
@@ -151,8 +154,8 @@ def survey(
 
 
 def of_file(path: str, num_warps: int | None = None) -> BarrierSurvey:
-    """The barriers of the kernel of a file, on inputs that its metadata describes, or on small
-    numbers where it has none."""
+    """The survey of the kernel of a file, on inputs that its metadata describes, or else on small
+    numbers."""
     from tileir.textual import parse
     from tileir.tools.inputs import draw, recipe
 
@@ -166,7 +169,7 @@ def of_file(path: str, num_warps: int | None = None) -> BarrierSurvey:
 
 
 def of_program(seed: int, num_warps: int | None = None) -> BarrierSurvey:
-    """The barriers of generated program number `seed`."""
+    """The survey of generated program number `seed`."""
     from tileir.testing.checking import SIMT, case
 
     program = case(SIMT, seed).program
@@ -176,7 +179,8 @@ def of_program(seed: int, num_warps: int | None = None) -> BarrierSurvey:
 
 
 def _small_numbers(kernel: ir.Function, seed: int) -> dict[str, Any]:
-    """4096 elements for every pointer, a block for every descriptor, 5 for every scalar."""
+    """Small arguments: 4096 elements for every pointer, a block for every descriptor, 5 for every
+    scalar."""
     from tileir.tools.arrays import dtype_of
     from tileir.types import Descriptor, Pointer, Scalar
 
@@ -198,7 +202,8 @@ def _axes(grid: int | Sequence[int]) -> tuple[int, ...]:
 
 
 def main(words: Sequence[str] | None = None) -> int:
-    """Print the survey; 1 if fewer than 95 % of the removals were detected, or one survived."""
+    """Print the survey. Returns 1 if fewer than 95 % of the removals were detected, or one
+    survived."""
     options = _options(words)
     total, write = BarrierSurvey(), sys.stdout.write
     for name, result in _surveys(options):

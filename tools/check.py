@@ -1,4 +1,4 @@
-"""Results against references: errors and tolerances."""
+"""Comparison of results with references: errors and tolerances."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from tileir.types import Pointer, Scalar
 
 @attrs.frozen
 class CheckResult:
-    """A result and its reference. `error` is the largest difference, absolute up to
-    magnitude 1 and relative above; NaN where exactly one of the two is NaN."""
+    """A result and its reference. `error` is the largest difference, absolute up to magnitude 1 and
+    relative above; NaN if exactly one of two elements is NaN."""
 
     name: str
     type: str

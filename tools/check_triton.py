@@ -1,5 +1,5 @@
-"""`tileir check-triton -- COMMAND`: run a program or test-suite that uses Triton, with its kernels
-in the interpreter or the SIMT simulator, and report their errors with locations."""
+"""`tileir check-triton -- COMMAND`: run a program or test-suite that uses Triton, execute its
+kernels in the interpreter or the SIMT simulator, and report their errors with locations."""
 
 from __future__ import annotations
 

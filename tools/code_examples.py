@@ -1,7 +1,7 @@
 """A wrong and a right example for every error code, as `tileir explain CODE` shows them.
 
-The examples of a range stand in `tileir/error_codes/NAME.examples`, next to the texts in
-`NAME.py`, each below a line `=== CODE wrong: HOW` or `=== CODE right: HOW`:
+The examples of a range of codes are in `tileir/error_codes/NAME.examples`, next to the texts in
+`NAME.py`, each after a line `=== CODE wrong: HOW` or `=== CODE right: HOW`:
 
 - without HOW, the example is a module that `tileir-opt FILE` reads and verifies;
 - HOW is a command line of `tileir` or `tileir-opt`, in which FILE is the module, OUT a new file;

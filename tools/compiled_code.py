@@ -1,4 +1,4 @@
-"""The code of kernels after every stage, for comparing two versions of the compiler.
+"""Recording of the code of kernels after every stage, to compare two versions of the compiler.
 
     python -P tools/compiled_code.py record FOLDER [TEXT ...]
     python -P tools/compiled_code.py compare BEFORE AFTER
@@ -43,7 +43,8 @@ SHOWN = 3
 
 
 class Kernel(NamedTuple):
-    """A kernel to compile: `make` returns its module, the one called `kernel` or the only one."""
+    """A kernel to compile: `make` returns its module, and `kernel` is its name, None if it is the
+    only one."""
 
     name: str
     make: Callable[[], Module]
@@ -56,13 +57,13 @@ class Kernel(NamedTuple):
 
 
 class Printed:
-    """An observer that prints the module after each step that changed it."""
+    """An observer that prints the module after each step that changes it."""
 
     def __init__(self) -> None:
         self.parts: list[tuple[str, str]] = []
 
     def before(self, step: Any) -> None:
-        """The module is printed after the step only."""
+        """Do nothing: the module is printed after the step."""
 
     def after(self, step: Any, module: Module) -> None:
         if module is not step.before:
@@ -71,7 +72,7 @@ class Printed:
             self.parts.append((heading, textual.print_module(module)))
 
     def on_failure(self, step: Any, pipeline: Any, error: Exception) -> None:
-        """The error is recorded with the code."""
+        """Do nothing: the error is recorded with the code."""
 
 
 def code_of(kernel: Kernel) -> str:
@@ -98,7 +99,7 @@ def code_of(kernel: Kernel) -> str:
 
 
 def listed_kernels(path: Path) -> Iterator[Kernel]:
-    """The kernels that the function `kernels` of a Python file yields as tuples of fields."""
+    """Yield the kernels that the function `kernels` of a Python file yields as tuples of fields."""
     yield from (Kernel(*fields) for fields in runpy.run_path(str(path))["kernels"]())
 
 
@@ -165,7 +166,7 @@ def compare(before: Path, after: Path) -> int:
 
 
 def last_part(text: str) -> list[str]:
-    """The last part of a file: PTX, the LLVM IR of the CPU, or an error; without source lines."""
+    """The last part of a file, without source lines: PTX, the LLVM IR of the CPU, or an error."""
     parts = parts_of(text)
     return [re.sub(r"\s*//.*", "", line) for line in parts[-1][1]] if parts else []
 

@@ -1,4 +1,4 @@
-"""`--kernel`, `--target` and `--option`: the same in every command that compiles."""
+"""`--kernel`, `--target` and `--option`, which are the same in every command that compiles."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def add_compiler_options(group: Any, *, several: bool = False) -> None:
 
 
 def _option(text: str) -> tuple[str, Any]:
-    """A name and a value: a number, true, false, none, or words with commas."""
+    """A name and a value: a number, true, false, none, or words separated by commas."""
     name, sign, word = text.partition("=")
     if not sign:
         raise argparse.ArgumentTypeError(f"an option is NAME=VALUE, not {text!r}")

@@ -24,7 +24,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(options: argparse.Namespace) -> int:
-    """Print the script. Raises ToolError (TIR0906) where shtab is not installed."""
+    """Print the script. Raises ToolError (TIR0906) if shtab is not installed."""
     if importlib.util.find_spec("shtab") is None:
         message = "completion needs shtab: pip install 'tileir[completion]'"
         raise ToolError(Diagnostic("TIR0906", message))

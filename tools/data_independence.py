@@ -1,4 +1,4 @@
-"""Whether one run of a kernel proves a barrier redundant for all data."""
+"""The proof that a barrier is redundant for all data, from one run of a kernel."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ _PLACES = {
 
 
 def is_redundant(function: Function, memory: SharedMemoryPlan, events: Events, site: Site) -> bool:
-    """Whether the barrier at `site` is redundant for all data. A run without it, whose ops and
-    barriers are `events`, had no race. The barrier is redundant if no branch depends on data, and
-    if ops between the previous and the next barrier that may access the same bytes have addresses
-    and masks that do not depend on data. Between two barriers of one op, only this op accesses
-    memory."""
+    """Whether the barrier at `site` is redundant for all data, where a run without it, whose ops
+    and barriers are `events`, had no race. The barrier is redundant if no branch depends on data,
+    and if ops between the previous and the next barrier that may access the same bytes have
+    addresses and masks that do not depend on data. Between two barriers of one op, only this op
+    accesses memory."""
     data, (op, index) = _data(function), site
     if (op, index + 1) in events and _is_fixed(op, data):
         return True
@@ -45,7 +45,7 @@ def is_redundant(function: Function, memory: SharedMemoryPlan, events: Events, s
 
 
 def _until(events: Iterator[Op | Site | None], *first: Op) -> Iterator[Op]:
-    """The ops up to the next barrier."""
+    """Yield the ops up to the next barrier."""
     yield from first
     for event in events:
         if event is None or isinstance(event, tuple):

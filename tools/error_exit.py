@@ -28,7 +28,7 @@ def is_coloured(stream: TextIO) -> bool:
 def exit_status(command: Callable[[], int]) -> int:
     """Run `command` and return its exit status. It is 1 if the command raises a `TileirError`,
     which is printed, or if standard output cannot be written or was closed by its reader. It is
-    130, as in shells, if the command is interrupted, be it while its modules are imported. Raises
+    130, as in shells, if the command is interrupted, even while its modules are imported. Raises
     SystemExit as `command` does, for `--help` and wrong command lines."""
     _open_closed()
     if isinstance(sys.stdout, io.TextIOWrapper):
@@ -47,7 +47,7 @@ def exit_status(command: Callable[[], int]) -> int:
     except BrokenPipeError:
         sys.stderr.close()
     except OSError as error:
-        if error.filename is not None:  # a file whose errors the command should handle
+        if error.filename is not None:  # an error of a file, which the command should handle itself
             raise
         _flush()
         message = f"cannot write standard output: {error.strerror}"
@@ -58,7 +58,7 @@ def exit_status(command: Callable[[], int]) -> int:
 
 
 def _run(command: Callable[[], int]) -> int:
-    """Run `command` and flush standard output, also if `command` raises SystemExit."""
+    """Run `command` and flush standard output, even if `command` raises SystemExit."""
     try:
         status = command()
     except SystemExit:

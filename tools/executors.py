@@ -1,4 +1,4 @@
-"""The executor of `tileir run`."""
+"""The choice of the executor of `tileir run`."""
 
 from __future__ import annotations
 
@@ -37,12 +37,13 @@ DEFAULT_TARGET = "sm_90a"
 
 
 def target_of(stated: str | None) -> str:
-    """The target to compile for: the `stated` one, else that of the GPU here, else the default."""
+    """The target to compile for: `stated` if it is not None, else that of this machine's GPU, else
+    the default."""
     return stated or gpu_target() or DEFAULT_TARGET
 
 
 def gpu_target() -> str | None:
-    """The target of the GPU here; None where there is no GPU."""
+    """The target of this machine's GPU; None if there is no GPU."""
     if no_gpu() is not None:
         return None
     from tileir.backend import executors

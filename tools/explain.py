@@ -1,4 +1,4 @@
-"""`tileir explain CODE`: what an error code means, and a wrong and a right example."""
+"""`tileir explain CODE`: explain an error code, with a wrong and a right example."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def execute(options: argparse.Namespace) -> int:
 
 
 def full_name(code: str) -> str:
-    """`code`, which may be written without its prefix or in lower case.
+    """The full form of `code`, which may be written without its prefix or in lower case.
 
     Raises ToolError (TIR0901) for a code that does not exist.
     """

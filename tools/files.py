@@ -1,4 +1,4 @@
-"""Reading and writing of the files of the command line."""
+"""Input and output of the files that are named on the command line."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ def read_text(path: str) -> str:
         byte = f"byte {error.start} is {error.object[error.start]:#x}"
         message = f"{_quote(path)} is not UTF-8 text: {byte}"
         raise ToolError(Diagnostic("TIR0904", message)) from None
-    except ValueError as error:  # of a name that this system has no bytes for
+    except ValueError as error:  # the system cannot encode the name
         raise ToolError(Diagnostic("TIR0904", f"cannot read {path!r}: {error}")) from None
     return text
 
 
 def _quote(path: str) -> str:
-    """Quote a path for errors if it is empty or has characters that do not show."""
+    """Quote a path in an error message if it is empty or contains invisible characters."""
     if path == "-":
         return "standard input"
     return path if path and path.isprintable() else repr(path)
@@ -55,7 +55,7 @@ def _read(path: str) -> bytes:
 def read_module(path: str) -> Module:
     """The module in the file `path`, or on standard input for `-`.
 
-    Raises ToolError where it cannot be read, ParseError and VerifyError as `parse` does.
+    Raises ToolError if it cannot be read, and ParseError and VerifyError as `parse` does.
     """
     from tileir.textual import parse
 
@@ -63,13 +63,13 @@ def read_module(path: str) -> Module:
 
 
 def file_name(kernel: str) -> str:
-    """The name of a kernel as part of the name of a file, in whatever folder that is."""
+    """The name of a kernel as part of a file name, without separators of folders."""
     return re.sub(r"[^\w.$-]", "_", kernel)
 
 
 def write_file(path: str, data: bytes) -> None:
-    """Write `data` to `path` atomically, or to standard output for `-`. A path that is no ordinary
-    file (`/dev/null`, a pipe) is written to, not replaced. Raises ToolError (TIR0905)."""
+    """Write `data` to `path` atomically, or to standard output for `-`. A path that is not an
+    ordinary file (`/dev/null`, a pipe) is written to, not replaced. Raises ToolError (TIR0905)."""
     target = Path(path)
     try:
         if path == "-":
@@ -80,17 +80,17 @@ def write_file(path: str, data: bytes) -> None:
         else:
             _replace(target.resolve(), data)
     except BrokenPipeError:
-        raise  # the reader is gone, which is no error
+        raise  # that the reader has ended is no error
     except OSError as error:
         where = "standard output" if path == "-" else path
         raise ToolError(Diagnostic("TIR0905", f"cannot write {where}: {error.strerror}")) from None
-    except ValueError as error:  # as above
+    except ValueError as error:  # the system cannot encode the name
         raise ToolError(Diagnostic("TIR0905", f"cannot write {path!r}: {error}")) from None
 
 
 def _replace(target: Path, data: bytes) -> None:
     target.parent.mkdir(parents=True, exist_ok=True)
-    import tempfile  # imports much, and most commands write to standard output
+    import tempfile  # a slow import, and most commands write to standard output
 
     handle, name = tempfile.mkstemp(dir=target.parent)
     scratch = Path(name)

@@ -8,10 +8,11 @@
     expect.y    = "softmax(x)"            what `y` holds afterwards (see `references`)
     within.y    = 1e-6                    the largest error allowed, relative above 1
 
-Each kernel parameter has one `run.` entry of its name. Fills: `normal`, `uniform` (in [0, 1)),
-`zeros`, `ones`, `arange`, `integers(LOW, HIGH)` (HIGH excluded). One generator draws all arguments
-in the order of the parameters, so a seed gives the same arguments on every machine. The metadata is
-never evaluated as code."""
+Each kernel parameter has one `run.` entry of its name. The fills are `normal`, `uniform` (in [0,
+1)), `zeros`, `ones`, `arange`, `integers(LOW, HIGH)` (HIGH excluded). One random generator draws
+all arguments in the order of the parameters, so a seed yields the same arguments on every machine.
+The metadata is never evaluated as code.
+"""
 
 from __future__ import annotations
 
@@ -33,8 +34,8 @@ _CALL = re.compile(r"(\w+)\s*\(([^()]*)\)")
 
 @attrs.frozen
 class Expectation:
-    """A named reference applied to arguments (parameter names or numbers), and the error
-    allowed: absolute up to magnitude 1, relative above; None takes the element type's own."""
+    """A named reference applied to arguments (parameter names or numbers), and the allowed error:
+    absolute up to magnitude 1, relative above; None for the default of the element type."""
 
     reference: str
     arguments: tuple[str, ...]
@@ -43,7 +44,7 @@ class Expectation:
 
 @attrs.frozen
 class Recipe:
-    """The description of a launch: kernel, grid and inputs."""
+    """The description of a launch: kernel, grid, inputs and expected results."""
 
     kernel: Function
     grid: tuple[int, ...]
@@ -111,7 +112,8 @@ def _fill_array(
     bounds: tuple[str | None, str | None],
     generator: np.random.Generator,
 ) -> Any:
-    """An array of `element`; without a fill, of NaN or -1, so that what is not written shows."""
+    """An array of `element`. Without a fill it contains NaN or -1, so that elements that are not
+    written can be recognized."""
     dtype = dtype_of(element)
     match fill:
         case None:

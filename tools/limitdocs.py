@@ -1,6 +1,7 @@
 """Write `docs/reference/limits.md`: `python -m tileir.tools.limitdocs [PATH]`.
 
-Everything in its tables comes from the code that checks it; a test holds the page up to date.
+The tables are derived from the code that checks the limits. A test checks that the page is up to
+date.
 """
 
 from __future__ import annotations
@@ -93,7 +94,7 @@ process.
 
 
 def main() -> int:
-    """Write the page to the path given, or to standard output."""
+    """Write the page to the path on the command line, or to standard output."""
     if len(sys.argv) > 1:
         Path(sys.argv[1]).write_text(page())
     else:

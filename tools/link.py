@@ -16,7 +16,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(options: argparse.Namespace) -> int:
-    """Link the files in the order given and write the module."""
+    """Link the files in the order of the command line and write the module."""
     from tileir.linker import link
     from tileir.textual import print_module
 

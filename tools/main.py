@@ -27,7 +27,7 @@ for `-`."""
 
 
 class Command(Protocol):
-    """The interface of the module of a subcommand."""
+    """The interface of the module of a sub-command."""
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         """Declare the sub-command's arguments."""
@@ -39,10 +39,10 @@ class Command(Protocol):
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line `arguments` (default: the process's); the exit status.
+    """Run the command line `arguments` (default: that of the process) and return the exit status.
 
-    0: done; 1: an error in the input, or a result that is not what was expected; 2: a wrong
-    command line.
+    The status is 0 on success; 1 for an error in the input, or for a result that differs from the
+    expected one; 2 for a wrong command line.
     """
     words = list(sys.argv[1:] if arguments is None else arguments)
     return exit_status(lambda: _execute(words))
@@ -50,7 +50,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _execute(words: list[str]) -> int:
     options, unknown = parser(words).parse_known_args(words)
-    if unknown:  # the usage of the subcommand, not that of `tileir`
+    if unknown:  # the usage of the sub-command, not that of `tileir`
         options.parser.error(f"unrecognized arguments: {' '.join(unknown)}")
     from tileir.tools.safety import safe
 
@@ -59,7 +59,7 @@ def _execute(words: list[str]) -> int:
 
 
 def parser(words: Sequence[str]) -> argparse.ArgumentParser:
-    """The parser; only the sub-commands in `words` declare their arguments."""
+    """The parser. Only the sub-commands in `words` declare their arguments."""
     result = argparse.ArgumentParser(
         prog="tileir", description="A compiler for programs that compute on tiles."
     )

@@ -1,6 +1,6 @@
 """Write `docs/reference/ops.md` from the op classes: `python -m tileir.tools.opdocs [PATH]`.
 
-Everything on the page is declared by the classes; a test holds the page up to date.
+The page is derived from the declarations of the classes. A test checks that it is up to date.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ _SEVERAL = {
 
 @attrs.frozen
 class Example:
-    """An op as written in a docstring, and the parameters it takes as `TYPE %name` items; where
-    none are given, every operand has the type of the first result."""
+    """An op as written in a docstring, and the parameters that it uses as `TYPE %name` items. If
+    there are none, every operand has the type of the first result."""
 
     text: str
     parameters: tuple[str, ...] = ()
 
 
 def main() -> int:
-    """Write the page to the path given, or to standard output."""
+    """Write the page to the path on the command line, or to standard output."""
     text = page()
     if len(sys.argv) > 1:
         Path(sys.argv[1]).write_text(text)
@@ -57,12 +57,13 @@ _OF_THE_COMPILER = frozenset({"gpu", "hopper", "roles", "cluster", "warpgroup"})
 
 
 def families() -> Iterator[str]:
-    """Names of the families that have a page, in reading order; the compiler's own have none."""
+    """Yield the names of the families that have a page, in reading order. Families of ops that only
+    the compiler creates have none."""
     return (name for name in FAMILIES if name not in _OF_THE_COMPILER)
 
 
 def example(op: type[Op]) -> Example | None:
-    """The example at the end of an op's docstring, or None where it has none."""
+    """The example at the end of an op's docstring; None if there is none."""
     last = " ".join((inspect.getdoc(op) or "").split("\n\n")[-1].split())
     result = _EXAMPLE.match(last)
     if result is None:
@@ -75,7 +76,7 @@ def _split(parameters: str) -> tuple[str, ...]:
 
 
 def _implied_parameters(text: str) -> tuple[str, ...]:
-    """`TYPE %a` for each operand of a text whose operands all have the result's type."""
+    """`TYPE %a` for each operand of `text`, all of which have the type of the result."""
     result = _RESULT.match(text)
     if result is None:
         return ()
@@ -98,7 +99,7 @@ of the operands follow `; given`."""
 
 
 def _sets() -> Iterator[str]:
-    """The definitions of the names of element sets."""
+    """Yield the definitions of the names of element sets."""
     elements: dict[str, Elements] = {}
     for op in all_ops():
         for pattern in (p for f in op.schema for p in (f.pattern, f.second)):

@@ -17,10 +17,10 @@ EMITS = ("tir", "llvm", "ptx", "cubin")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line `arguments` (default: the process's); the exit status.
+    """Run the command line `arguments` (default: that of the process) and return the exit status.
 
-    0: done; 1: an error in the input, or diagnostics that were not expected; 2: a wrong command
-    line.
+    The status is 0 on success; 1 for an error in the input, or for unexpected diagnostics; 2 for a
+    wrong command line.
     """
     words = list(sys.argv[1:] if arguments is None else arguments)
     if words[:1] == ["bisect"]:

@@ -1,12 +1,12 @@
-"""`tileir-opt bisect`: which pass of a pipeline changes a result?
+"""`tileir-opt bisect`: find the pass of a pipeline that changes a result.
 
     tileir-opt bisect kernel.tir -p default
     tileir-opt bisect kernel.tir -p default --command 'sh check.sh {}'
 
 Without a command, the kernel runs in the interpreter on the inputs that the metadata of the module
-describes. A module is right if its buffers equal those of the original module after the run. Floats
-may differ by `--within`, since passes may add in another order. With a command, `{}` is replaced by
-the path of a module, and the module is right if the command exits with 0.
+describes. A module is correct if its buffers equal those of the original module after the run.
+Floats may differ by `--within`, since passes may change the order of additions. With a command,
+`{}` is replaced by the path of a module, and the module is correct if the command exits with 0.
 """
 
 from __future__ import annotations
@@ -66,7 +66,8 @@ def _by_result(module: Module, seed: int, within: float | None) -> Callable[[Mod
 
 
 def _result(module: Module, seed: int) -> dict[str, tuple[Any, float]] | str:
-    """Every buffer after a run with the spacing of its type, or the code of what stopped it."""
+    """The buffers after a run, each with the spacing of its type; or the code of the error that
+    ended the run."""
     from tileir.interp import interpret
     from tileir.tools.arrays import spacing_of
     from tileir.tools.inputs import draw, recipe

@@ -1,4 +1,4 @@
-"""Machine code for `tileir-opt --emit llvm|ptx|cubin`."""
+"""Code generation for `tileir-opt --emit llvm|ptx|cubin`."""
 
 from __future__ import annotations
 

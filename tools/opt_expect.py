@@ -1,4 +1,5 @@
-"""`tileir-opt --verify-diagnostics`: the diagnostics must be exactly those of comments.
+"""`tileir-opt --verify-diagnostics`: check that the diagnostics are exactly those that comments
+expect.
 
     ; expected-error {{text}}          on the line of the diagnostic
     ; expected-error@+1 {{text}}       one line above it
@@ -26,7 +27,7 @@ _EXPECTED = re.compile(r";\s*expected-(error|warning|remark)(@\?|@above|@[+-]\d+
 
 @attrs.frozen
 class TextExpectation:
-    """A diagnostic that should appear: severity, line (None: anywhere) and part of its text."""
+    """An expected diagnostic: severity, line (None: anywhere) and part of its text."""
 
     severity: str
     line: int | None
@@ -42,7 +43,8 @@ class TextExpectation:
 
 
 def check(text: str, options: argparse.Namespace) -> int:
-    """Compare the diagnostics of every part of `text` with those expected; 1 where they differ."""
+    """Compare the diagnostics of every part of `text` with the expected ones. Returns 1 if they
+    differ."""
     failures: list[str] = []
     for part in split(text) if options.split_input else [text]:
         failures.extend(differences(expectations(part), _diagnostics(part, options)))

@@ -15,7 +15,7 @@ _DESCRIPTION = """Run passes over a .tir module and print the result.
 
 
 def parser() -> argparse.ArgumentParser:
-    """The parser of everything but `bisect`."""
+    """The parser of all commands except `bisect`."""
     argument_parser = argparse.ArgumentParser(prog="tileir-opt", description=_DESCRIPTION)
     add = argument_parser.add_argument
     add("--version", action="version", version=f"tileir-opt {tileir.__version__}")
@@ -106,7 +106,8 @@ def pass_list() -> str:
 
 
 def pass_records() -> list[dict[str, Any]]:
-    """The same for JSON."""
+    """Every pass with its options, types, defaults and first line of documentation, as records for
+    JSON."""
     from tileir.passmanager import all_passes
 
     return [

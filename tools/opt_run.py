@@ -1,4 +1,4 @@
-"""Running a pipeline for `tileir-opt`, with the requested output about passes."""
+"""Execution of a pipeline for `tileir-opt`, with the requested output about passes."""
 
 from __future__ import annotations
 
@@ -58,7 +58,8 @@ def report(records: Sequence[StepRecord], options: argparse.Namespace) -> None:
 
 
 def _seconds(records: Sequence[StepRecord]) -> list[tuple[str, list[float]]]:
-    """Seconds per pass: of the pass itself, and of verifying its result; the slowest pass first."""
+    """The seconds per pass, for the pass itself and for verifying its result; the slowest pass
+    first."""
     spent: dict[str, list[float]] = {}
     for record in records:
         row = spent.setdefault(str(record.step.node), [0.0, 0.0])
@@ -78,7 +79,7 @@ def timing(records: Sequence[StepRecord]) -> str:
 
 
 def _counts(records: Sequence[StepRecord]) -> dict[tuple[str, str], int]:
-    """The statistics of passes, by pass and name, added over functions."""
+    """The statistics of passes by pass and name, summed over functions."""
     counts: dict[tuple[str, str], int] = {}
     for record in records:
         for what, number in record.statistics.items():
@@ -88,14 +89,14 @@ def _counts(records: Sequence[StepRecord]) -> dict[tuple[str, str], int]:
 
 
 def statistics(records: Sequence[StepRecord]) -> str:
-    """The statistics of passes, added over functions, as text."""
+    """The statistics of passes, summed over functions, as text."""
     counts = _counts(records).items()
     return "".join(f"{number:8} {name}: {what}\n" for (name, what), number in counts)
 
 
 def observers_of(options: argparse.Namespace) -> Sequence[Observer]:
-    """The observers that print modules, and that save those on which a pass fails, as `options`
-    request. Raises PassError for an unknown pass."""
+    """The observers that print modules, and those that save modules on which a pass fails, as
+    `options` request. Raises PassError for an unknown pass."""
     observers: list[Observer] = []
     for name in (*options.print_before, *options.print_after):
         _check_pass(name)

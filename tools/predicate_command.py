@@ -1,4 +1,4 @@
-"""Commands that judge a module by its file."""
+"""Predicates on modules that are shell commands."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ Predicate = Callable[[Module], bool]
 def by_command(command: str, *, timeout: float | None = None, quiet: bool = False) -> Predicate:
     """The predicate that is true if `command` exits with 0 within `timeout` seconds. The path of a
     file with the module replaces `{}`, or is appended if there is no `{}`. With `quiet`, the output
-    of the command is dropped. Raises ToolError (TIR0910) if `command` is no command, or cannot be
-    run."""
+    of the command is dropped. Raises ToolError (TIR0910) if `command` is not a command line, or
+    cannot be run."""
     try:
         words = shlex.split(command)
     except ValueError as error:

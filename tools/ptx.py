@@ -1,4 +1,4 @@
-"""The file for the PTX of a kernel that was run."""
+"""The PTX file of a kernel that `tileir run` ran."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 def compiled_for(
     module: Module, kernel: str, target: str | None, options: Mapping[str, Any]
 ) -> CompiledKernel:
-    """`kernel` compiled with `options` for `target`, or for the GPU here.
+    """`kernel` compiled with `options` for `target`, or for the GPU of this machine.
 
-    Raises CompileError, and ModuleNotFoundError without llvmlite.
+    Raises CompileError, and ModuleNotFoundError if llvmlite is not installed.
     """
     from tileir.backend import compile as compile_kernel
 
@@ -29,13 +29,13 @@ def compiled_for(
 
 
 def usual_path(compiled: CompiledKernel) -> str:
-    """The default output folder for PTX: the user's cache."""
+    """The default path of the PTX file, in the user's cache."""
     plan = compiled.plan
     return str(cache_folder() / "ptx" / f"{file_name(plan.kernel)}.{plan.target}.ptx")
 
 
 def cache_folder() -> Path:
-    """The user's cache folder of tileir, as each system wants it."""
+    """The user's cache folder of tileir, by the conventions of the system."""
     stated = os.environ.get("XDG_CACHE_HOME")
     if stated:
         return Path(stated) / "tileir"

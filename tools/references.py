@@ -1,7 +1,8 @@
-"""The references that metadata may name, written in numpy at double precision.
+"""The reference functions that metadata may name, in numpy with double precision.
 
-Each takes numpy arrays and numbers and returns the expected array. A module can name only
-references of this table."""
+Each takes numpy arrays and numbers, and returns the expected array. Metadata can name only these
+functions.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Remarks as the commands print them: place, severity, message, the line of source."""
+"""Remarks in the form that commands print: location, severity, message, and the source line."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from tileir.tools.error_exit import is_coloured
 
 
 def render_remarks(remarks: Iterable[Diagnostic]) -> str:
-    """All of `remarks`, in colour on a terminal; they go to standard error."""
-    from tileir.render import render  # for those who ask
+    """All `remarks` as text, which is printed to standard error; coloured if that is a terminal."""
+    from tileir.render import render  # needed only for remarks
     from tileir.tools.files import SOURCES
 
     colour = is_coloured(sys.stderr)

@@ -1,4 +1,4 @@
-"""`tileir run --on simt --report`: what each line of a kernel does to memory, as a table."""
+"""`tileir run --on simt --report`: a table of the memory accesses of each line of a kernel."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ _FIELDS = ("accesses", "sectors", "ideal", "shared", "wavefronts", "conflicts", 
 
 
 def rows(counts: Any) -> list[Row]:
-    """A row per line and op of a `Counts`, in the order of lines. A row is not good if its
-    transactions exceed the ideal, or if banks conflict."""
+    """A row per line and op of a `Counts`, ordered by line. A row is not good if its transactions
+    exceed the ideal number, or if banks conflict."""
     result: dict[tuple[int, str], list[int]] = {}
     for op, tally in counts.by_op.items():
         numbers = [getattr(tally, name) for name in _FIELDS]

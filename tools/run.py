@@ -1,4 +1,5 @@
-"""`tileir run FILE`: the kernel of a module on the inputs its metadata describes, checked."""
+"""`tileir run FILE`: run the kernel of a module on the inputs that its metadata describes, and
+check the results."""
 
 from __future__ import annotations
 
@@ -57,7 +58,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(options: argparse.Namespace) -> int:
-    """Run, check and print the table; returns 1 if a result differs from the expected one."""
+    """Run the kernel, check the results and print the table. Returns 1 if a result differs from the
+    expected one."""
     module = _link(read_module(options.file))
     plan = recipe(module, options.kernel)
     before = draw(plan, options.seed)
@@ -87,7 +89,7 @@ def execute(options: argparse.Namespace) -> int:
 
 
 def _link(module: Module) -> Module:
-    """The module with the functions of the standard library that it declares."""
+    """The module, linked with the functions of the standard library that it declares."""
     if not any(function.is_declaration for function in module.functions.values()):
         return module
     from tileir.linker import link
@@ -104,7 +106,7 @@ def _counts(options: argparse.Namespace) -> Any:
     if options.on != "simt":
         message = "--report needs --on simt: only the SIMT simulator counts accesses"
         raise ToolError(Diagnostic("TIR0908", message))
-    from tileir.backend.simt.counts import Counts  # numpy, for those who ask
+    from tileir.backend.simt.counts import Counts  # imports numpy, needed only for reports
 
     return Counts()
 
@@ -116,7 +118,7 @@ def _launch(
     """Run the kernel; return the executor's name and the results.
 
     A kernel for which no GPU code can be generated runs in the interpreter, unless `--on gpu` is
-    given.
+    passed.
     """
     name, after = choose(options.on, module, plan.kernel.name), _copies(before)
     compiler = dict(options.option) if name in ("gpu", "simt") else {}

@@ -36,7 +36,7 @@ def safe(options: argparse.Namespace) -> Generator[None, None, None]:
         if not stated:
             yield
             return
-        from tileir.limits import defaults  # the IR, which some commands do without
+        from tileir.limits import defaults  # imports the IR, which some commands do not need
 
         with defaults(**stated):
             yield

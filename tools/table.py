@@ -19,7 +19,7 @@ class Row:
 
 @attrs.frozen
 class Table:
-    """Rows under their heads."""
+    """Rows with column headings."""
 
     heads: Sequence[str]
     rows: Sequence[Row]
@@ -27,7 +27,7 @@ class Table:
     """The meaning of an empty cell."""
 
     def show(self) -> None:
-        """Print it to standard output."""
+        """Print the table to standard output."""
         if sys.stdout.isatty() and importlib.util.find_spec("rich") is not None:
             _show_rich(self.heads, self.rows)
         else:
@@ -35,7 +35,7 @@ class Table:
 
     @property
     def records(self) -> list[dict[str, int | float | str]]:
-        """A mapping from heads to cells per row, numbers as such, for JSON."""
+        """A mapping from headings to cells per row, for JSON. Numbers stay numbers."""
         cells = ([self._value(cell) for cell in row.cells] for row in self.rows)
         return [dict(zip(self.heads, values, strict=True)) for values in cells]
 

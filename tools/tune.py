@@ -1,4 +1,5 @@
-"""`tileir tune FILE`: finds the fastest tile shape, number of warps and stages of a kernel."""
+"""`tileir tune FILE`: find the fastest tile shape, number of warps and number of stages of a
+kernel."""
 
 from __future__ import annotations
 
@@ -37,7 +38,7 @@ from tileir.tools.json_output import add_json, write_json
 from tileir.tools.numbers import amount, natural, positive
 from tileir.tools.tuning.ahead import ranking
 from tileir.tools.tuning.plot import picture
-from tileir.tools.tuning.problems import SPACES, Wish, choices_in, problem_of
+from tileir.tools.tuning.problems import SPACES, TuneSettings, choices_in, problem_of
 from tileir.tools.tuning.progress import observer
 
 
@@ -158,7 +159,7 @@ def _execute(options: argparse.Namespace) -> int:
 
 def _tune(options: argparse.Namespace, database: Database, stack: ExitStack) -> None:
     meter = _meter(options)
-    problem = problem_of(options.file, options.kernel, _wish(options, meter))
+    problem = problem_of(options.file, options.kernel, _tune_settings(options, meter))
     if options.option:
         compiler = _compiler_options(options, meter)
         problem = attrs.evolve(problem, options={**problem.options, **compiler})
@@ -196,7 +197,8 @@ def _compiler_options(options: argparse.Namespace, meter: Meter) -> dict[str, An
 
 
 def _meter(options: argparse.Namespace) -> Meter:
-    """The device to measure on: the GPU, or the CPU if there is no GPU and none is requested."""
+    """The meter of the device to measure on: the GPU, or the CPU if there is no GPU and none is
+    requested."""
     if options.on == "cpu":
         return CpuMeter()
     missing = no_gpu()
@@ -210,7 +212,7 @@ def _meter(options: argparse.Namespace) -> Meter:
     return CpuMeter()
 
 
-def _wish(options: argparse.Namespace, meter: Meter) -> Wish:
+def _tune_settings(options: argparse.Namespace, meter: Meter) -> TuneSettings:
     spaces = tuple(options.space.split("+"))
     unknown = set(spaces) - set(SPACES)
     if unknown:
@@ -221,7 +223,7 @@ def _wish(options: argparse.Namespace, meter: Meter) -> Wish:
         spaces = tuple(s for s in spaces if s != "compiler")
     target = meter.target if on_gpu else DEFAULT_TARGET
     tried = dict(_parse_choices(word) for word in options.tried)
-    return Wish(options.arg, spaces, tried, target, options.seed, options.check)
+    return TuneSettings(options.arg, spaces, tried, target, options.seed, options.check)
 
 
 def _parse_choices(word: str) -> tuple[str, tuple[Any, ...]]:

@@ -1,7 +1,7 @@
 """The part of the thread interface that sm_90 adds: asynchronous copies, mbarriers and wgmma.
 
-Offsets are bytes of shared memory. `chosen` is an i1 that is true in one thread of those that run
-the function, None where one thread runs it.
+Offsets are bytes of shared memory. `chosen` is an i1 that is true in exactly one of the threads
+that run the function. It is None if a single thread runs the function.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ Handle: TypeAlias = Any
 
 @attrs.frozen
 class TensorMapHandle:
-    """A tensor map: number `number` of the kernel's, of blocks of type `block`, copied by boxes of
-    `box` elements in panels of 16 << `swizzle` bytes. Elements out of bounds are NaN if `nan`,
-    otherwise zero."""
+    """A tensor map of the kernel. `number` is its index among the kernel's tensor maps. Blocks of
+    type `block` are copied by boxes of `box` elements, in panels of 16 << `swizzle` bytes. Elements
+    out of bounds are read as NaN if `nan`, otherwise as zero."""
 
     number: int
     block: Tile
@@ -34,9 +34,9 @@ class TensorMapHandle:
 
 @attrs.frozen
 class WgmmaStep:
-    """One wgmma instruction: its first accumulator register, and the offsets of its operands from
-    the first ones, in bytes of shared memory, or in registers for an A in registers. `first`: its
-    accumulator starts at zero."""
+    """One wgmma instruction of a group: the index of its first accumulator register, and the
+    offsets of its operands from those of the group, in bytes of shared memory, or in registers for
+    an A in registers. If `first`, its accumulator starts at zero."""
 
     accumulator: int
     a: int
@@ -55,22 +55,23 @@ class AsyncUnits(Protocol):
         strides: Sequence[Handle],
         chosen: Handle | None,
     ) -> Handle:
-        """The tensor map, which the host encoded from the same numbers: i32 or i64 extents and
-        strides in elements, slowest dimension first."""
+        """Return the tensor map. The host encoded it from the same numbers: extents and strides
+        (i32 or i64) in elements, slowest dimension first."""
         ...
 
     def mbarrier_init(
         self, offset: Handle, count: int, arrivals: int, chosen: Handle | None
     ) -> None:
-        """Begin the first phase of `count` barriers, from `offset` on."""
+        """Initialize `count` mbarriers from `offset` on, each with `arrivals` expected arrivals per
+        phase."""
         ...
 
     def mbarrier_ready(self) -> None:
-        """Let what copies see the barriers that this thread began."""
+        """Make the mbarriers that this thread initialized visible to the asynchronous proxy."""
         ...
 
     def mbarrier_expect(self, offset: Handle, size: int, chosen: Handle | None) -> None:
-        """Arrive, and let the phase wait for `size` more bytes."""
+        """Arrive at the mbarrier, and let its phase expect `size` more bytes."""
         ...
 
     def mbarrier_arrive(self, offset: Handle, when: Handle | None) -> None:
@@ -78,31 +79,32 @@ class AsyncUnits(Protocol):
         ...
 
     def mbarrier_wait(self, offset: Handle, parity: Handle) -> None:
-        """Wait until the phase of that parity has ended."""
+        """Wait until the phase with this parity has completed."""
         ...
 
     def tma_load(
         self, map: Handle, offset: Handle, barrier: Handle, indices: Sequence[Handle],
         chosen: Handle | None,
     ) -> None:  # fmt: skip
-        """Begin to copy the box at `indices`, slowest first, to `offset`; its bytes count at the
-        barrier."""
+        """Start to copy the box at `indices`, slowest dimension first, to `offset`. The copied
+        bytes count at the mbarrier."""
         ...
 
     def tma_store(
         self, map: Handle, offset: Handle, indices: Sequence[Handle], chosen: Handle | None, *,
         add: bool,
     ) -> None:  # fmt: skip
-        """Begin to copy from `offset` to the box at `indices`; to `add` each f32 to it."""
+        """Start to copy from `offset` to the box at `indices`. With `add`, each f32 is added to the
+        one in memory."""
         ...
 
     def tma_commit(self, chosen: Handle | None) -> None:
-        """End a group of copies from shared memory."""
+        """Close a group of copies from shared memory (PTX, `cp.async.bulk.commit_group`)."""
         ...
 
     def tma_wait(self, pending: int, chosen: Handle | None, *, complete: bool) -> None:
-        """Wait until at most `pending` of the newest groups still read shared memory, or are not
-        `complete`."""
+        """Wait until at most `pending` of the newest groups still read shared memory; with
+        `complete`, until at most `pending` of them have not yet written their results."""
         ...
 
     def async_fence(self) -> None:
@@ -114,11 +116,11 @@ class AsyncUnits(Protocol):
         ...
 
     def group(self) -> Handle:
-        """Index of the warpgroup, a uniform i32."""
+        """The index of the warpgroup, a uniform i32."""
         ...
 
     def group_barrier(self) -> None:
-        """Threads of a warpgroup wait for each other, and see what each did to memory."""
+        """Synchronize the threads of the warpgroup. The barrier orders their memory accesses."""
         ...
 
     def named_barrier_sync(self) -> None:
@@ -133,31 +135,32 @@ class AsyncUnits(Protocol):
         self, condition: Handle, element: Element, values: Sequence[Handle],
         body: Callable[[], Sequence[Handle]],
     ) -> list[Handle]:  # fmt: skip
-        """The results of `body` in warps where `condition` holds in a lane; in others `values`,
-        which `body` would return there as well."""
+        """The results of `body` in warps where `condition` is true in at least one lane. Other
+        warps skip `body` and return `values`, which `body` would return there as well."""
         ...
 
     def wgmma(
         self, kind: WgmmaInstruction, steps: Sequence[WgmmaStep], a: Handle | Sequence[Handle],
         b: Handle, c: Sequence[Handle] | None,
     ) -> list[Handle]:  # fmt: skip
-        """Issue a group of wgmma instructions that accumulate into `c` (None for zero). Operands
-        are matrix descriptors (PTX ISA, "Matrix Descriptor Format"), A or its registers."""
+        """Issue a group of wgmma instructions that accumulate into `c` (None for zero). `a` and `b`
+        are matrix descriptors (PTX ISA, "Matrix Descriptor Format"); `a` may be registers instead.
+        """
         ...
 
     def wgmma_wait(self, element: Element, values: Sequence[Handle], pending: int) -> list[Handle]:
-        """The accumulators `values`, after at most `pending` of the newest groups remain in
-        flight."""
+        """Return the accumulators `values`, once at most `pending` of the newest groups are still
+        in flight."""
         ...
 
     def order(self, value: Handle) -> None:
-        """Keep later ops after the computation of `value`, an f32."""
+        """Keep the ops that follow from being moved before the computation of `value`, an f32."""
         ...
 
     def role(self, lowering: Any, op: Any) -> None:
-        """Let the warps of `op`, a `gpu.role`, run its function."""
+        """Emit the branch by which the warps of `op`, a `gpu.role`, run its function."""
         ...
 
     def join(self) -> None:
-        """Wait for all roles."""
+        """Wait until all roles have ended."""
         ...

@@ -1,5 +1,5 @@
 """The interface for control flow: basic blocks, their parameters, and the edges between them. A
-machine that walks the blocks itself, as the SIMT simulator does, has none of it."""
+machine that walks the blocks itself, such as the SIMT simulator, does not implement it."""
 
 from __future__ import annotations
 
@@ -16,15 +16,17 @@ there."""
 
 
 class BlockParameters(Protocol):
-    """The parameters of all blocks of a function. Blocks have their labels in the IR here."""
+    """The parameters of all blocks of a function. Blocks are identified by their labels in the
+    IR."""
 
     def add_parameter(self, label: str, element: Element, count: int) -> list[Handle]:
-        """Handles for the next parameter of block `label`, `count` of `element`."""
+        """Handles for the next parameter of block `label`: `count` values of type `element`."""
         ...
 
     def write(self, places: Mapping[str, int], edges: Mapping[str, Edges]) -> None:
-        """Write the parameters, after all blocks: `places` are those of `start_block`, `edges` the
-        edges to each block."""
+        """Write the parameters of all blocks, after the last block is complete. `places` maps
+        labels to the results of `start_block`, `edges` maps labels to the edges that lead to the
+        block."""
         ...
 
 
@@ -38,25 +40,26 @@ class BlockWriter(Thread, Protocol):
     """The basic block that is written."""
 
     def start_block(self, label: str) -> int:
-        """Begin block `label` of the function; the place where its parameters go."""
+        """Begin block `label` of the function. The result is the place where
+        `BlockParameters.write` inserts the block's parameters."""
         ...
 
     def block_parameters(self) -> BlockParameters:
-        """The parameters of the function's blocks, none so far."""
+        """An empty set of block parameters for the function."""
         ...
 
     def come_from(self, location: Location | None) -> None:
-        """Instructions from here on are those of `location`."""
+        """Set the source location of the instructions that follow."""
         ...
 
     def branch(self, label: str, unroll: int = 1) -> None:
-        """Go on at `label`; where that is back to the header of a loop, `unroll` iterations of it
-        run together."""
+        """Branch to `label`. If that is the header of a loop, and the branch is its back edge, the
+        loop is unrolled by `unroll`."""
         ...
 
     def branch_if(self, condition: Handle, then: str, otherwise: str, unroll: int = 1) -> None:
-        """Go on at the label `then` where the i1 `condition` holds, else at `otherwise`; `unroll`
-        as in `branch`."""
+        """Branch to `then` where the i1 `condition` is true, else to `otherwise`; `unroll` as in
+        `branch`."""
         ...
 
     def return_values(self, types: Sequence[Type], handles: Sequence[Handle]) -> None:
@@ -64,5 +67,5 @@ class BlockWriter(Thread, Protocol):
         ...
 
     def unreachable(self) -> None:
-        """Say that control does not come here."""
+        """State that control does not reach this point."""
         ...

@@ -1,6 +1,7 @@
-"""The part of the thread interface for clusters: what the blocks of one do with each other.
+"""The part of the thread interface for clusters: operations of a block on the other blocks of its
+cluster.
 
-Offsets are bytes of shared memory, ranks i32 numbers of blocks.
+Offsets are bytes of shared memory. Ranks are i32 numbers of blocks.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ Handle: TypeAlias = Any
 
 
 class ClusterOps(Protocol):
-    """The interface of rules for the other blocks of the cluster."""
+    """The operations on other blocks of the cluster that a rule may emit."""
 
     cluster: int
     """Blocks of the cluster."""
@@ -31,35 +32,38 @@ class ClusterOps(Protocol):
         ...
 
     def cluster_wait(self) -> None:
-        """Wait until every thread of the cluster has arrived. A rule may wait in its midst."""
+        """Wait until every thread of the cluster has arrived. A rule may emit other instructions
+        between the arrival and the wait."""
         ...
 
     def load_remote(
         self, element: Element, count: int, offset: Handle, rank: Handle
     ) -> Sequence[Handle]:
-        """`count` neighbours from byte `offset` of the shared memory of block `rank`, aligned to
-        all of them. The block must have begun, and may not end before."""
+        """`count` consecutive elements from byte `offset` of the shared memory of block `rank`,
+        aligned to their total size. The block must have started, and may not end before the load
+        completes."""
         ...
 
     def store_remote(
         self, element: Element, offset: Handle, rank: Handle, values: Sequence[Handle],
         barrier: Handle,
     ) -> None:  # fmt: skip
-        """Begin to store neighbours of 4, 8 or 16 bytes to byte `offset` of the shared memory of
-        block `rank`, aligned to all of them; its barrier at `barrier` counts the bytes. The block
-        must have begun, and may not end before."""
+        """Start to store consecutive elements of 4, 8 or 16 bytes in total to byte `offset` of the
+        shared memory of block `rank`, aligned to their total size. The mbarrier at `barrier` of
+        that block counts the bytes. The block must have started, and may not end before the store
+        completes."""
         ...
 
     def arrive_remote(self, offset: Handle, rank: Handle, when: Handle | None) -> None:
-        """The thread arrives at the mbarrier at `offset` in block `rank` where the i1 `when` holds.
-        The writes it has observed are visible after `remote_wait`."""
+        """Arrive at the mbarrier at `offset` in block `rank`, in threads where the i1 `when` is
+        true. The writes that this thread has observed are visible after `cluster_mbarrier_wait`."""
         ...
 
     def arrive_everywhere(self, offset: Handle, when: Handle | None) -> None:
         """Arrive as `mbarrier_arrive` does, at the mbarrier at `offset` of every block.
 
         Copies that threads of those blocks issue after a wait for the phase are ordered after the
-        reads of the warp only.
+        reads of this warp, and after no other accesses.
         """
         ...
 
@@ -67,11 +71,11 @@ class ClusterOps(Protocol):
         self, map: Handle, offset: Handle, barrier: Handle, indices: Sequence[Handle],
         chosen: Handle | None,
     ) -> None:  # fmt: skip
-        """Load as `tma_load` does, to `offset` of every block; the bytes count at the barrier of
-        each."""
+        """Load as `tma_load` does, to `offset` of every block. The bytes count at the mbarrier of
+        each block."""
         ...
 
     def cluster_mbarrier_wait(self, offset: Handle, parity: Handle) -> None:
-        """Wait until the phase of that parity has ended, and come after what all did that arrived,
-        in any block."""
+        """Wait until the phase with this parity has completed. Later accesses are ordered after the
+        accesses of every thread that arrived, in any block."""
         ...

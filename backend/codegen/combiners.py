@@ -17,19 +17,19 @@ _I1 = {"smin": "or", "smax": "and", "umin": "and", "umax": "or", "add": "xor", "
 
 
 def combine_named(t: Thread, name: str, element: Element, a: Handle, b: Handle) -> Handle:
-    """`name` of `a` and `b`."""
+    """Combine `a` and `b` by the combiner `name`."""
     if element is I1:
         return t.binary(_I1.get(name, name), element, a, b)
     if name in _EXTREMES:
         return extreme(t, name, element, a, b)
     if name in _INTRINSICS:
         return t.intrinsic(name, element, a, b)
-    # It may be fused with a multiplication that permits it as well.
+    # The addition may be fused with a multiplication that has the same flag.
     return t.binary(name, element, a, b, "contract" if name == "fadd" else "")
 
 
 def identity(name: str, element: Element) -> int:
-    """Bits of the element that changes nothing under `name`."""
+    """The bits of the identity element of the combiner `name`."""
     ones = (1 << element.bits) - 1
     if name in ("add", "or", "xor", "umax"):
         return 0

@@ -1,4 +1,4 @@
-"""Loops whose number of iterations follows from literals alone, by evaluation."""
+"""Evaluation of loops whose number of iterations follows from literals alone."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from tileir.values import Constant, Operand, Value
 
 
 def literal_iterations(function: Function, loop: Loop, most: int) -> int:
-    """The number of iterations of `loop` if it follows from literals and is at most `most`, else
-    0: a binary search halves a number until it is 1. Only scalars are evaluated."""
+    """The number of iterations of `loop` if it follows from literals and is at most `most`, else 0.
+    An example is a binary search that halves a number until it is 1. Only scalars are evaluated."""
     if loop.preheader is None:
         return 0
     literals: dict[Value, Operand] = {}
@@ -31,7 +31,7 @@ def literal_iterations(function: Function, loop: Loop, most: int) -> int:
 
 
 def _enter(function: Function, edge: Successor, literals: dict[Value, Operand]) -> None:
-    """Record the literals that `edge` passes."""
+    """Record the literals that `edge` passes to block parameters."""
     passed = [literals.get(v, v) if isinstance(v, Value) else v for v in edge.arguments]
     for parameter, operand in zip(function.blocks[edge.label].parameters, passed, strict=True):
         literals.pop(parameter, None)

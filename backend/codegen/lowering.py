@@ -44,9 +44,9 @@ Rule: TypeAlias = "Callable[[Lowering, Any], list[Fragment]]"
 
 @cache
 def third_party_rules() -> Mapping[str, Rule]:
-    """Rules of other distributions by mnemonic: mappings that they name under the entry point
-    group `tileir.rules`. They add ops and replace no rule."""
-    from importlib.metadata import entry_points  # slow, and needed for ops without a rule only
+    """Rules of other distributions by mnemonic: the mappings that they register under the entry
+    point group `tileir.rules`. They can add rules for new ops, but not replace rules."""
+    from importlib.metadata import entry_points  # a slow import, needed only for ops without a rule
 
     rules: dict[str, Rule] = {}
     for point in entry_points(group="tileir.rules"):
@@ -55,7 +55,7 @@ def third_party_rules() -> Mapping[str, Rule]:
 
 
 class Lowering:
-    """The state of lowering one function, and what rules may ask of it."""
+    """The state of lowering one function, and the queries that rules may make."""
 
     def __init__(
         self, module: Module, function: Function, target: Target, thread: BlockWriter,
@@ -76,10 +76,10 @@ class Lowering:
         self._labels: dict[str, str] = {}
         self._edges: dict[str, list[tuple[str, list[Handle]]]] = {}
 
-    # What rules ask ---------------------------------------------------------------------------
+    # Queries of rules -------------------------------------------------------------------------
 
     def fragment(self, operand: Operand) -> Fragment:
-        """The handles of `operand`; undef is zero."""
+        """The handles of `operand`. The handle of `undef` is zero."""
         if type(operand) is Value:
             return self.values[operand]
         bits = operand.bits if isinstance(operand, Constant) else 0
@@ -88,17 +88,17 @@ class Lowering:
         return [text] * registers(operand.type)
 
     def scalar(self, operand: Operand) -> str:
-        """The only handle of a scalar."""
+        """The single handle of a scalar."""
         (only,) = self.fragment(operand)
         return only
 
     def offset(self, layout: Layout, dim: int, axes: Axes = THREADS) -> str | None:
-        """The part of a coordinate along `dim` that depends on the thread, or on its warp alone;
-        None for zero."""
+        """The part of the coordinate along `dim` that depends on the thread, or only on the axes
+        `axes` of it; None for zero."""
         return _thread_offset(self.thread, layout, dim, axes)
 
     def coordinate(self, layout: Layout, register: int, dim: int) -> str:
-        """The coordinate along `dim` of a register: an i32."""
+        """The coordinate of a register along `dim`, an i32."""
         fixed, moving = layout.registers[register][dim], self.offset(layout, dim)
         if moving is None:
             return self.thread.integer(fixed)
@@ -113,7 +113,7 @@ class Lowering:
         )
 
     def inside(self, layout: Layout, shape: Vector, register: int) -> str | None:
-        """Whether a register contains an element of a tile of `shape` and not padding: an i1, None
+        """Whether a register contains an element of a tile of `shape`, and not padding: an i1; None
         if always, `false` if never."""
         condition: str | None = None
         for dim, (extent, size) in enumerate(zip(layout.extents, shape, strict=True)):
@@ -131,7 +131,7 @@ class Lowering:
         return condition
 
     def conjunction(self, a: str | None, b: str | None) -> str | None:
-        """Two conditions at once, i1; None is always."""
+        """The conjunction of two i1; None stands for true."""
         if a is None or b is None:
             return a if b is None else b
         return self.thread.binary("and", I1, a, b)
@@ -147,13 +147,14 @@ class Lowering:
         return None if self.alone else _compute_first_owner(self, None)
 
     def origin(self, operand: Operand) -> Op | None:
-        """The op that defines `operand`, here or in the kernel that started this role."""
+        """The op that defines `operand`, in this function or in the kernel that started this role;
+        None if there is none."""
         if type(operand) is not Value:
             return None
         return definitions(self.function).get(operand) or self.bound.get(operand)
 
     def refuse(self, op: Op, why: str) -> CompileError:
-        """The error that `op` cannot be lowered (TIR0706)."""
+        """The error (TIR0706) that states that `op` cannot be lowered, for the reason `why`."""
         message = f"{op.mnemonic}: {why}"
         return CompileError(Diagnostic("TIR0706", message, op.location))
 
@@ -176,7 +177,7 @@ class Lowering:
         joined.write({block.label: self._block(block) for block in blocks}, self._edges)
 
     def _block(self, block: Block) -> int:
-        """Lower `block`; the place where its parameters go."""
+        """Lower `block`. The result is the place where its parameters are inserted."""
         place = self.thread.start_block(self._labels[block.label])
         anew = block.label in self.function.attributes.get(REMATERIALIZED_BLOCKS, ())  # type: ignore[operator]
         with self.thread.recomputing() if anew else nullcontext():
@@ -195,7 +196,7 @@ class Lowering:
         return rule(self, op)
 
     def edge(self, successor: Successor) -> str:
-        """The label of `successor`, its arguments noted for the parameters there."""
+        """The label of `successor`. Its arguments are recorded for the block parameters there."""
         handles = [h for a in successor.arguments for h in self.fragment(a)]
         self._edges.setdefault(successor.label, []).append((self.thread.label, handles))
         return self._labels[successor.label]
@@ -206,7 +207,7 @@ def _blocks_in_order(function: Function) -> list[Block]:
 
 
 def registers(type: Type) -> int:
-    """Handles of one thread for a value of `type`."""
+    """The number of handles of a value of `type` in one thread."""
     return type.layout.size("register") if isinstance(type, Tile) else 1
 
 
@@ -216,7 +217,7 @@ def scalar_of(type: Type) -> Element:
 
 
 def _thread_offset(thread: Thread, layout: Layout, dim: int, axes: Axes = THREADS) -> str | None:
-    """The contribution of `axes` to the coordinate along `dim`."""
+    """The contribution of `axes` to the coordinate along `dim`; None for zero."""
     key = ("offset", layout.thread_part, dim, axes)
     return thread.once(key, lambda: _offset_text(thread, layout, dim, axes) or "") or None
 
@@ -243,7 +244,8 @@ def _offset_text(thread: Thread, layout: Layout, dim: int, axes: Axes) -> str | 
 def _bit_runs(
     thread: Thread, layout: Layout, axis: str, index: Callable[[], str], dim: int
 ) -> list[str]:
-    """One term per run of consecutive bits of `axis` that move by consecutive powers of two."""
+    """One term per run of consecutive bits of `axis` whose steps along `dim` are consecutive powers
+    of two."""
     steps = [vector[dim] for vector in layout.atom(axis)]
     parts: list[str] = []
     start = 0
@@ -286,14 +288,15 @@ def contributions_overlap(layout: Layout, dim: int) -> bool:
 
 
 def thread_span(layout: Layout, dim: int) -> int:
-    """Largest coordinate along `dim` that lanes and warps contribute."""
+    """The largest coordinate along `dim` that lanes and warps contribute."""
     total = sum(v[dim] for axis in ("lane", "warp") for v in layout.atom(axis))
     digits = [d for axis in ("lane", "warp") for d in layout.digits(axis)]
     return total + sum((d.count - 1) * d.step[dim] for d in digits)
 
 
 def _swizzled_coordinate(thread: Thread, layout: Layout, register: int, dim: int) -> str:
-    """A coordinate by exclusive or of all bits, repetitions added."""
+    """A coordinate computed as the exclusive or of the contributions of all bits, plus those of
+    repetitions."""
     count = 1 << len(layout.register)
     low = layout.coordinate(register % count)[dim]
     high = layout.registers[register][dim] - low

@@ -1,4 +1,5 @@
-"""Roles: functions that some of a kernel's warps run, lowered where the kernel starts them."""
+"""Lowering of roles: functions that some of a kernel's warps run, lowered where the kernel starts
+them."""
 
 from __future__ import annotations
 
@@ -21,8 +22,8 @@ MOST_BARRIERS = 15
 
 
 def within(lowering: Lowering, op: Any, thread: Any) -> Lowering:
-    """The lowering of the function of role `op` for `thread`, its parameters bound to what the
-    kernel passes."""
+    """The lowering of the function of role `op` for `thread`. Its parameters are bound to the
+    operands that the kernel passes."""
     function = lowering.module.functions[op.callee]
     inner = type(lowering)(
         lowering.module, function, lowering.target, thread, AccessWidths(function),
@@ -39,7 +40,7 @@ def within(lowering: Lowering, op: Any, thread: Any) -> Lowering:
 
 
 def number_of(lowering: Lowering, op: Op) -> int:
-    """The number of role `op` among those of the kernel, from 1 on."""
+    """The index of role `op` among the roles of the kernel, starting at 1."""
     roles = [x for x in lowering.function.ops if x.mnemonic == op.mnemonic]
     number = roles.index(op) + 1
     if number > MOST_BARRIERS:
@@ -51,8 +52,8 @@ def number_of(lowering: Lowering, op: Op) -> int:
 
 
 def group_barriers(lowering: Lowering, op: Any) -> dict[str, int]:
-    """The first number of the named barriers that the warpgroups of role `op` use alone, by
-    purpose. They come after those between roles, and after those of earlier roles."""
+    """The first number of the named barriers that only the warpgroups of role `op` use, by purpose.
+    They come after the barriers between roles, and after those of the roles before this one."""
     roles: list[Any] = [x for x in lowering.function.ops if x.mnemonic == op.mnemonic]
     last, barriers = len(roles), dict[str, int]()
     for role in roles:
@@ -77,7 +78,7 @@ def _needs_named_barrier(op: Any) -> bool:
 
 
 def by_one(function: Function) -> bool:
-    """Whether one thread can do all that `function` does: scalars, copies and waits."""
+    """Whether one thread can run all of `function`: it has only scalars, copies and waits."""
     return all(map(_by_one, function.ops))
 
 
@@ -88,7 +89,8 @@ def _by_one(op: Op) -> bool:
 
 
 def role_functions(functions: Any, kernel: Function) -> dict[str, Op]:
-    """The functions of the roles of `kernel`, by name, with the op that starts each."""
+    """The functions of the roles of `kernel`: the op that starts each, by the name of the
+    function."""
     role_ops: dict[str, Op] = {}
     for op in kernel.ops:
         if op.mnemonic == "gpu.role":
@@ -97,7 +99,7 @@ def role_functions(functions: Any, kernel: Function) -> dict[str, Op]:
 
 
 def origin_in(kernel: Function, role: Op, function: Function) -> dict[Any, Op]:
-    """The values of `kernel` that the parameters of the function of `role` stand for."""
+    """The op of `kernel` that defines the operand of each parameter of the role's function."""
     defining_ops = definitions(kernel)
     arguments = cast(Any, role).arguments
     return {

@@ -53,11 +53,12 @@ class Thread(AsyncUnits, ClusterOps, Protocol):
         ...
 
     def binary(self, name: str, element: Element, a: Handle, b: Handle, flags: str = "") -> Handle:
-        """Instruction `name` of two operands of `element`."""
+        """The result of instruction `name` on two operands of `element`."""
         ...
 
     def intrinsic(self, name: str, element: Element, *operands: Handle, flags: str = "") -> Handle:
-        """Intrinsic `name`, overloaded on `element` alone, of operands of `element`."""
+        """The result of intrinsic `name`, overloaded on `element` alone, on operands of
+        `element`."""
         ...
 
     def negate(self, element: Element, a: Handle) -> Handle:
@@ -65,136 +66,140 @@ class Thread(AsyncUnits, ClusterOps, Protocol):
         ...
 
     def scale_by_power(self, element: Element, a: Handle, power: Handle) -> Handle | None:
-        """`a` times 2 to the power of an i32, rounded once; None where no one instruction does
+        """`a` times 2 to the power of an i32, rounded once; None if no single instruction computes
         that."""
         ...
 
     def compare(self, predicate: str, element: Element, a: Handle, b: Handle) -> Handle:
-        """`icmp` or `fcmp` by the type of `element`; an i1."""
+        """An i1: `icmp` or `fcmp`, as `element` is an integer or a float."""
         ...
 
     def select(self, element: Element, condition: Handle, a: Handle, b: Handle) -> Handle:
-        """`a` where `condition`, else `b`."""
+        """`a` where `condition` is true, else `b`."""
         ...
 
     def convert(self, name: str, source: Element, target: Element, a: Handle) -> Handle:
-        """Cast instruction `name`; the identity where both types are one machine type. `fptosi.sat`
-        and `fptoui.sat` clamp the result to the range; NaN becomes 0."""
+        """Cast instruction `name`. The operand itself if both types have the same machine type.
+        `fptosi.sat` and `fptoui.sat` clamp the result to the range of the type; NaN becomes 0."""
         ...
 
     def instruction(
         self, text: str, result: Element, operands: Sequence[tuple[Element, Handle]]
     ) -> Handle:
-        """A pure PTX instruction: `$0` is the result, `$1` ... the operands."""
+        """The result of a pure PTX instruction. In `text`, `$0` is the result, `$1` ... are the
+        operands."""
         ...
 
     def pack(self, element: Element, values: Sequence[Handle]) -> Handle:
-        """An i32 of values of one or two bytes that fill it, the first lowest."""
+        """An i32 that consists of `values`, of one or two bytes each, the first one lowest."""
         ...
 
     def unpack(self, element: Element, word: Handle) -> list[Handle]:
-        """The values of which `pack` made `word`."""
+        """The values that `pack` combined into `word`."""
         ...
 
     def in_one_word(self, element: Element, values: Sequence[Handle]) -> bool:
-        """Whether `pack` takes no instruction, or one, for `values`."""
+        """Whether `pack` takes at most one instruction for `values`."""
         ...
 
     def call(
         self, name: str, results: Sequence[Type], operands: Sequence[tuple[Type, Handle]]
     ) -> list[Handle]:
-        """Results of the module's scalar function `name`."""
+        """The results of a call of the module's scalar function `name`."""
         ...
 
     def advance(self, kind: Pointer, pointer: Handle, index: Handle, width: Element) -> Handle:
-        """`pointer`, of type `kind`, moved by `index` elements, a signed integer of `width`."""
+        """`pointer`, of type `kind`, moved by `index` elements; `index` is a signed integer of type
+        `width`."""
         ...
 
     def advance_here(self, kind: Pointer, pointer: Handle, index: Handle, width: Element) -> Handle:
-        """Advance a pointer as `advance` does, but at this point: no part is computed before a
-        loop, where it would take registers throughout."""
+        """Advance a pointer as `advance` does, but at this point: no part of the computation is
+        hoisted out of a loop, where it would take registers throughout the loop."""
         ...
 
     def once(self, key: Hashable, make: Callable[[], Handle]) -> Handle:
-        """The code that `make` emits at the beginning of the function, on the first call with
-        `key`; '' for none."""
+        """The handle that `make` returns. On the first call with `key`, `make` emits its code at
+        the function's entry; '' if it emits none."""
         ...
 
     def effect(
         self, text: str, result: Element, operands: Sequence[tuple[Element, Handle]]
     ) -> Handle:
-        """A PTX instruction that is neither removed nor merged, as `instruction` otherwise."""
+        """The result of a PTX instruction that is neither removed nor merged; otherwise as
+        `instruction`."""
         ...
 
     def thread(self) -> Handle:
-        """Index of the thread among those that run the function, an i32."""
+        """The index of the thread among those that run the function, an i32."""
         ...
 
     def lane(self) -> Handle:
-        """Index of the lane in its warp, an i32."""
+        """The index of the lane in its warp, an i32."""
         ...
 
     def warp(self) -> Handle:
-        """Index of the warp in its block, a uniform i32."""
+        """The index of the warp in its block, a uniform i32."""
         ...
 
     def recomputing(self) -> AbstractContextManager[None]:
-        """While the context is active, positions are rematerialized from the thread index, so that
-        no register holds them before or after."""
+        """Within the context, positions are recomputed from the thread index, so that they take no
+        registers before and after it."""
         ...
 
     def keeping(self) -> AbstractContextManager[None]:
-        """While the context is active, positions stay in registers."""
+        """Within the context, positions stay in registers."""
         ...
 
     def program_id(self, axis: int) -> Handle:
-        """Index of the program instance along `axis`, an i32."""
+        """The index of the program instance along `axis`, an i32."""
         ...
 
     def program_count(self, axis: int) -> Handle:
-        """Number of program instances along `axis`, an i32."""
+        """The number of program instances along `axis`, an i32."""
         ...
 
     def shuffle_xor(self, element: Element, a: Handle, mask: int) -> Handle:
-        """`a` of the lane whose index differs by `mask`; all lanes take part."""
+        """`a` of the lane whose index differs from this one in the bits `mask`. All lanes take
+        part."""
         ...
 
     def shuffle_index(self, element: Element, a: Handle, lane: Handle) -> Handle:
-        """`a` of lane `lane`; all lanes take part."""
+        """`a` of lane `lane`. All lanes take part."""
         ...
 
     def reduce_lanes(self, element: Element, combiner: str, a: Handle) -> Handle | None:
-        """The integers `a` of all lanes combined by the named `combiner`, in each lane; None where
-        there is no instruction for that."""
+        """The integers `a` of all lanes combined by `combiner`, in every lane; None if there is no
+        instruction for it."""
         ...
 
     def load_global(
         self, element: Element, count: int, pointer: Handle, mask: Handle | None,
         other: Sequence[Handle] | None, access: AccessAttributes, space: int = 1,
     ) -> list[Handle]:  # fmt: skip
-        """`count` neighbours from `pointer`, aligned to all of them, of the address space `space`;
-        `other` where not `mask`."""
+        """Load `count` consecutive elements from `pointer`, in address space `space`, aligned to
+        their total size. Elements are `other` where `mask` is false."""
         ...
 
     def store_global(
         self, element: Element, pointer: Handle, values: Sequence[Handle], mask: Handle | None,
         access: AccessAttributes, space: int = 1,
     ) -> None:  # fmt: skip
-        """Neighbours to `pointer`, aligned to all of them, of the address space `space`, where
-        `mask`."""
+        """Store consecutive elements to `pointer`, in address space `space`, aligned to their total
+        size, where `mask` is true."""
         ...
 
     def atomic(
         self, name: str, element: Element, pointer: Handle, value: Handle, order: AtomicOrder
     ) -> Handle:
-        """Read-modify-write `name` (LLVM's `atomicrmw`); the old value."""
+        """The old value of read-modify-write `name` (LLVM's `atomicrmw`)."""
         ...
 
     def add_vector(
         self, element: Element, pointer: Handle, values: Sequence[Handle], order: AtomicOrder
     ) -> list[Handle]:
-        """Add floats to neighbours in global memory, aligned to all of them, each atomically; the
-        old values."""
+        """Add floats to consecutive elements of global memory, aligned to their total size, each
+        atomically. The result is the old values."""
         ...
 
     def compare_exchange(
@@ -205,7 +210,7 @@ class Thread(AsyncUnits, ClusterOps, Protocol):
         desired: Handle,
         order: AtomicOrder,
     ) -> Handle:
-        """Write `desired` where memory contains `expected`; return the old value."""
+        """Store `desired` if memory contains `expected`; the result is the old value."""
         ...
 
     def load_atomic(self, element: Element, pointer: Handle, order: AtomicOrder) -> Handle:
@@ -219,12 +224,13 @@ class Thread(AsyncUnits, ClusterOps, Protocol):
         ...
 
     def fence(self, order: AtomicOrder) -> None:
-        """Order this thread's accesses around it."""
+        """Order this thread's accesses before it and after it."""
         ...
 
     def fence_accesses(self, order: AtomicOrder) -> None:
-        """Order this thread's accesses by the op `order.fenced` with those before and after it, for
-        the scope `order.scope`."""
+        """Order the accesses of this thread that belong to the op `order.fenced` with its accesses
+        before and after them, for the scope `order.scope`.
+        """
         ...
 
     def add_shared(self, offset: Handle, value: Handle) -> None:
@@ -232,79 +238,86 @@ class Thread(AsyncUnits, ClusterOps, Protocol):
         ...
 
     def load_shared(self, element: Element, count: int, offset: Handle) -> list[Handle]:
-        """`count` neighbours from byte `offset` of shared memory, aligned to all of them."""
+        """Load `count` consecutive elements from byte `offset` of shared memory, aligned to their
+        total size."""
         ...
 
     def store_shared(self, element: Element, offset: Handle, values: Sequence[Handle]) -> None:
-        """Neighbours to byte `offset` of shared memory, aligned to all of them."""
+        """Store consecutive elements to byte `offset` of shared memory, aligned to their total
+        size."""
         ...
 
     def store_shared_if(
         self, condition: Handle, element: Element, offset: Handle, values: Sequence[Handle]
     ) -> None:
-        """`store_shared` by the threads for which `condition`, an i1, is true, without a branch."""
+        """Store as `store_shared` does, in the threads where `condition`, an i1, is true, without a
+        branch."""
         ...
 
     def allot_private(self, element: Element, count: int) -> Handle:
-        """Private memory for `count` elements of this thread, uninitialized."""
+        """Allocate private memory for `count` elements of this thread, uninitialized."""
         ...
 
     def load_private(
         self, element: Element, count: int, place: Handle, index: Handle
     ) -> list[Handle]:
-        """`count` neighbours from element `index`, an i32 that `count` divides, of `place`."""
+        """Load `count` consecutive elements from element `index` of `place`; `index` is an i32 and
+        a multiple of `count`."""
         ...
 
     def store_private(
         self, element: Element, place: Handle, index: Handle, values: Sequence[Handle]
     ) -> None:
-        """Neighbours to element `index`, which their number divides, of `place`."""
+        """Store consecutive elements to element `index` of `place`; `index` is a multiple of their
+        number."""
         ...
 
     def load_matrix(
         self, element: Element, count: int, transposed: bool, offset: Handle, constant: int
     ) -> list[Handle]:
-        """`count` (1, 2 or 4) matrices of 8 rows of 16 bytes from shared memory, by the whole
-        warp. Lane 8 j + i names row i of matrix j, at byte `offset` + `constant`; lane 4 r + t
-        gets of each matrix the 4 bytes t of row r. `transposed`, for 2-byte elements: of column r
-        the rows 2 t and 2 t + 1."""
+        """Load `count` (1, 2 or 4) matrices of 8 rows of 16 bytes from shared memory, by the whole
+        warp. Lane 8 j + i passes the address of row i of matrix j: byte `offset` + `constant`. Of
+        each matrix, lane 4 r + t receives 4-byte word t of row r. If `transposed` (2-byte elements
+        only), it receives rows 2 t and 2 t + 1 of column r."""
         ...
 
     def store_matrix(
         self, element: Element, transposed: bool, offset: Handle, constant: int,
         values: Sequence[Handle],
     ) -> None:  # fmt: skip
-        """Store `values`, as `load_matrix` would return them, to shared memory, by the whole
-        warp."""
+        """Store `values`, in the order in which `load_matrix` would return them, to shared memory,
+        by the whole warp."""
         ...
 
     def mma(
         self, kind: MmaInstruction, a: Sequence[Handle], b: Sequence[Handle], c: Sequence[Handle],
         signed: tuple[bool, bool],
     ) -> list[Handle]:  # fmt: skip
-        """The matrix instruction `kind`, by the whole warp; elements of fragments in order.
-        `signed` applies to integer operands."""
+        """The result of matrix instruction `kind`, executed by the whole warp. Elements of
+        fragments are in the order of the instruction. `signed` applies to integer operands A and B.
+        """
         ...
 
     def round_tf32(self, a: Handle) -> Handle:
-        """An f32 rounded to 10 bits after the point, ties away from zero."""
+        """An f32 rounded to 10 bits of the fraction, ties away from zero."""
         ...
 
     def copy_async(
         self, size: int, offset: Handle, constant: int, pointer: Handle, mask: Handle | None,
         predicate: Handle | None,
     ) -> None:  # fmt: skip
-        """Begin to copy `size` (4, 8 or 16) bytes from global `pointer` to byte `offset` +
-        `constant` of shared memory, zeros where not `mask`; nothing where not `predicate`."""
+        """Start to copy `size` (4, 8 or 16) bytes from global `pointer` to byte `offset` +
+        `constant` of shared memory. Zeros are stored where `mask` is false, nothing where
+        `predicate` is false."""
         ...
 
     def commit_copies(self) -> None:
-        """End a group of copies that this thread began."""
+        """Close a group of the copies that this thread has started."""
         ...
 
     def wait_copies(self, pending: int) -> None:
-        """Wait until at most `pending` of this thread's newest groups are under way. What landed
-        is seen by this thread, and by others after a barrier."""
+        """Wait until at most `pending` of this thread's newest groups are in flight. Completed
+        copies are visible to this thread, and to others after a barrier."""
         ...
 
     def barrier(self) -> None:
@@ -319,16 +332,16 @@ class Thread(AsyncUnits, ClusterOps, Protocol):
         self, condition: Handle, elements: Sequence[Element],
         body: Callable[[], Sequence[Handle]], otherwise: Sequence[Handle] = (),
     ) -> list[Handle]:  # fmt: skip
-        """Results of `body` in threads where `condition`, `otherwise` in others, zeros where that
-        is empty."""
+        """The results of `body` in threads where `condition` is true, `otherwise` in other threads
+        (zeros if it is empty)."""
         ...
 
     def loop(
         self, count: int, elements: Sequence[Element], initial: Sequence[Handle],
         body: Callable[[Handle, list[Handle]], Sequence[Handle]],
     ) -> list[Handle]:  # fmt: skip
-        """The carried values after `count` iterations (1 or more) of `body`, which takes the
-        iteration number, an i32, and the carried values."""
+        """The carried values after `count` iterations (1 or more) of `body`. `body` takes the
+        iteration number, an i32, and the carried values, and returns the next ones."""
         ...
 
     def trap(self) -> None:
@@ -344,20 +357,21 @@ class Thread(AsyncUnits, ClusterOps, Protocol):
         ...
 
     def fail(self, message: str, file: str, line: int) -> None:
-        """End the kernel with an error that has the location and the message."""
+        """End the kernel with an error that states the location and the message."""
         ...
 
     def assembly(
         self, text: str, constraints: str, results: Sequence[Element],
         operands: Sequence[tuple[Element, Sequence[Handle]]], *, pack: int, pure: bool,
     ) -> list[list[Handle]]:  # fmt: skip
-        """PTX as written by the program, under LLVM's constraints, on `pack` elements of every
-        operand, those narrower than 32 bits sharing registers; as many of every result."""
+        """Inline assembly of the program, with LLVM's constraints. It applies to `pack` elements of
+        each operand and yields as many of each result; elements narrower than 32 bits share
+        registers."""
         ...
 
     def external(
         self, symbol: str, result: Element, operands: Sequence[tuple[Element, Handle]], *,
         pure: bool,
     ) -> Handle:  # fmt: skip
-        """The function `symbol` of a library that is linked in."""
+        """The result of a call of `symbol`, a function of a library that is linked in."""
         ...

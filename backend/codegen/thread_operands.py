@@ -14,9 +14,9 @@ if TYPE_CHECKING:
 
 @attrs.frozen(eq=False, repr=False)
 class AccessAttributes:
-    """Attributes of a global access. `cache` and `eviction` are PTX operators without the dot, ''
-    for the default; `volatile` accesses are neither removed nor merged; `constant` loads read
-    memory that nothing writes while the kernel runs."""
+    """Attributes of a global access. `cache` and `eviction` are PTX operators without the leading
+    dot, '' for the default. A `volatile` access is neither removed nor merged. A `constant` load
+    reads memory that nothing writes while the kernel runs."""
 
     cache: str = ""
     eviction: str = ""
@@ -26,8 +26,8 @@ class AccessAttributes:
 
 @attrs.frozen(eq=False, repr=False)
 class AtomicOrder:
-    """Memory order and scope of an atomic: `relaxed`, `acquire`, `release`, `acq_rel`; `cta`,
-    `gpu`, `sys`."""
+    """The memory order of an atomic access (`relaxed`, `acquire`, `release`, `acq_rel`) and its
+    scope (`cta`, `gpu`, `sys`)."""
 
     semantics: str
     scope: str
@@ -41,7 +41,7 @@ class AtomicOrder:
 
 
 class PrintedNumber:
-    """A number to be printed, an integer in hexadecimal or as an unsigned one if asked for."""
+    """A number to be printed, optionally in hexadecimal or as an unsigned integer."""
 
     def __init__(
         self, element: Element, handle: Handle, hexadecimal: bool = False, unsigned: bool = False

@@ -1,7 +1,7 @@
-"""The boxes of the block of a tensor map, each copied by one instruction.
+"""The boxes of the block of a tensor map. One instruction copies one box.
 
 A box is as wide as a panel, 16 << swizzle bytes, and has at most 256 elements along a dimension
-(CUDA driver API, "Tensor Map"). The rows of a block are contiguous in each panel, and so are the
+(CUDA driver API, "Tensor Map"). Within a panel, the rows of a block are contiguous, and so are the
 rows of a box.
 """
 
@@ -18,13 +18,14 @@ _MOST = 256
 
 
 def panel_of(block: Sequence[int], size: int, swizzle: int) -> int:
-    """Columns of a panel for elements of `size` bytes; whole rows without a swizzle."""
+    """The number of columns of a panel for elements of `size` bytes; without a swizzle, all
+    columns."""
     return (16 << swizzle) // size if swizzle else block[-1]
 
 
 def box_of(block: Sequence[int], size: int, swizzle: int) -> Shape:
-    """Extents of a box. Raises ValueError where rows without a swizzle are wider than a box, or no
-    whole panels."""
+    """The extents of a box. Raises ValueError if rows without a swizzle are wider than a box, or if
+    rows with one are not a whole number of panels."""
     panel = panel_of(block, size, swizzle)
     if panel > _MOST or block[-1] % panel:
         raise ValueError(f"rows of {block[-1]} elements are not panels of {min(panel, _MOST)}")
@@ -39,8 +40,8 @@ def box_of(block: Sequence[int], size: int, swizzle: int) -> Shape:
 def boxes_of(
     block: Sequence[int], size: int, swizzle: int, rows: int = 0
 ) -> Iterator[tuple[Shape, int]]:
-    """The boxes of a block: the index of the first element, and the first byte of the box within a
-    stage of `rows` rows (0 for the rows of the block)."""
+    """Yield the boxes of a block: the index of the first element, and the first byte of the box
+    within a stage of `rows` rows (0: the rows of the block)."""
     box = box_of(block, size, swizzle)
     rows, row = rows or prod(block[:-1]), box[-1] * size
     counts = (range(0, n, step) for n, step in zip(block, box, strict=True))

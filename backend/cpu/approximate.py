@@ -16,7 +16,7 @@ _ROOT_HALF = 0x3F3504F3
 
 
 def exp2(x: Term) -> Term:
-    """2 to the power `x`: of its fraction by a polynomial, scaled so that denormals come out
+    """2 to the power `x`: a polynomial of its fraction, scaled so that subnormal results are
     rounded."""
     clamped = x.call("maximumnum", -252.0).call("minimumnum", 252.0)
     exponent = clamped.call("rint")
@@ -25,8 +25,8 @@ def exp2(x: Term) -> Term:
 
 
 def log2(x: Term) -> Term:
-    """The logarithm to base 2: of the number between the roots of one half and of two that `x`
-    is a power of two away from, by the series of its area tangent."""
+    """The logarithm to base 2. `x` is split into a power of two and a number between the square
+    roots of 1/2 and 2, whose logarithm is a series in its inverse hyperbolic tangent."""
     small = x < 2.0**-126
     bits = where(small, x * 2.0**23, x).bits()
     exponent = (bits - _ROOT_HALF) >> 23

@@ -18,9 +18,9 @@ Array = np.ndarray[Any, Any]
 
 @attrs.frozen(eq=False)
 class Passed:
-    """The word that an argument is for the code, and the arrays it may access through it: the
-    argument, and the arrays that its pointers point into. None for an address without known bounds,
-    and for a number."""
+    """An argument as it is passed: its word, and the arrays that the code may access through it:
+    the argument itself, and the arrays that its pointers point into. None for an address with
+    unknown bounds, and for a number."""
 
     value: int
     name: str = ""
@@ -29,13 +29,13 @@ class Passed:
 
     @property
     def key(self) -> Any:
-        """The properties that its bounds depend on."""
+        """The properties on which the bounds depend."""
         if self.arrays is None:
             return self.value if self.points else None
         return tuple((address(a), a.shape, a.strides, a.flags.writeable) for a in self.arrays)
 
     def region(self) -> MemoryRegion | None:
-        """The memory of the argument, which has no bytes if it is a null pointer; None for a
+        """The memory of the argument; it has no bytes for a null pointer, and is None for a
         number."""
         if self.arrays is None:
             if not self.points:
@@ -50,8 +50,8 @@ class Passed:
 
 
 def pass_argument(parameter: Parameter, value: Any) -> Passed:
-    """`value` for `parameter`; a pointer to pointers takes a sequence of arrays, too. Raises
-    `LaunchError` (TIR0710)."""
+    """Convert `value` for `parameter`. A pointer to pointers also takes a sequence of arrays.
+    Raises `LaunchError` (TIR0710)."""
     kind, name = parameter.type, parameter.name or "an argument"
     if not isinstance(kind, (Pointer, Descriptor)):
         return Passed(encode_argument(parameter, value))

@@ -1,4 +1,4 @@
-"""Atomic accesses: one lane after the other, of those that run."""
+"""Atomic accesses. The active lanes make them one after the other."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _EXTREMES = {"fmax": ("intrinsic", "maximumnum"), "fmin": ("intrinsic", "minimum
 
 
 class Atomics(MemoryOps):
-    """Read-modify-write, compare-and-exchange, and ordered accesses."""
+    """Read-modify-write, compare-and-exchange, and ordered loads and stores."""
 
     def atomic(
         self, name: str, element: Element, pointer: Lanes, value: Lanes, order: AtomicOrder
@@ -63,7 +63,7 @@ class Atomics(MemoryOps):
         return self._as(plain, bits, retry)
 
     def _as(self, kind: str, source: str, x: str) -> str:
-        """`x`, of the LLVM type `source`, as one of `kind`, of as many bits."""
+        """`x`, of LLVM type `source`, as a value of type `kind`, which has as many bits."""
         return x if kind == source else self.emit(f"bitcast {source} {x} to {kind}")
 
     def add_vector(
@@ -142,8 +142,8 @@ class Atomics(MemoryOps):
         self._each_lane(None, one)
 
     def _each_lane(self, element: Scalar | Pointer | None, one: Callable[[str], str]) -> Lanes:
-        """The results of `one` for every active lane, which is called with its number; zero for
-        others."""
+        """The results of `one` for every active lane, and zero for the others. `one` takes the
+        number of the lane."""
         active = self.active_under(None)
         if isinstance(active, VectorValue) and active.ones is not None and len(active.ones) == 1:
             return one(str(min(active.ones)))

@@ -1,8 +1,9 @@
 """Bounds checks before accesses: against the array or global that a pointer is derived from, or, if
 that is unknown, against all memory of the launch.
 
-Neighbouring lanes take one comparison. If it fails, as at a masked end, every active lane is
-checked (`checks`). If one is out of bounds, the kernel reports it, and the instance ends.
+Lanes with neighbouring addresses are checked by one comparison. If it fails, as at a masked end,
+every active lane is checked (`checks`). If one is out of bounds, the kernel reports it, and the
+instance ends.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ from tileir.types import I1, I8, I64, AddressSpace, Element, Pointer
 @attrs.frozen
 class BoundsGuard:
     """The memory that an op may access: the number of the record of a parameter or global, None for
-    any memory; and the name of the op."""
+    any memory of the launch; and the name of the op."""
 
     record: int | None
     op: str
@@ -122,8 +123,7 @@ class BoundsChecked(Atomics, HostCallbacks):
     def _near(
         self, guard: BoundsGuard, size: int, pointer: Lanes, kind: Pointer, writes: bool
     ) -> str:  # fmt: skip
-        """The condition that all lanes access memory in bounds; '' where each lane must be
-        checked."""
+        """The condition that all lanes access memory in bounds; '' if each lane must be checked."""
         if guard.record is None or isinstance(pointer, VectorValue):
             return ""
         base, step, offset = (pointer, 0, "") if isinstance(pointer, str) else (
@@ -139,7 +139,7 @@ class BoundsChecked(Atomics, HostCallbacks):
         return self.emit(f"and i1 {inside}, {offset}") if offset else inside
 
     def _bound(self, record: int, word: int) -> str:
-        """A word of a record, loaded where the function begins."""
+        """A word of a record, loaded at the start of the function."""
         return self._at_entry(f"bound {record} {word}", "load i64, ptr", [
             (f"getelementptr i64, ptr {self._records()}, i64 {record * RECORD + word}")
         ])  # fmt: skip
@@ -149,7 +149,7 @@ class BoundsChecked(Atomics, HostCallbacks):
         return self._at_entry("records", "load ptr, ptr", [place])
 
     def _at_entry(self, key: str, load: str, place: Sequence[str]) -> str:
-        """The value that `load` reads at `place`, once, at the beginning of the function."""
+        """The value that `load` reads at `place`, loaded once, at the start of the function."""
         if key not in self.entry_faults:
             at, fault = self.fresh(), self.fresh()
             self.at_entry.append(f"  {at} = {place[0]}")
@@ -158,7 +158,7 @@ class BoundsChecked(Atomics, HostCallbacks):
         return self.entry_faults[key]
 
     def _record(self, guard: BoundsGuard) -> str:
-        """The address of the record of what may be accessed."""
+        """The address of the record of the memory that may be accessed."""
         if guard.record is None:
             place = f"getelementptr i64, ptr %launch, i64 {WORDS['all']}"
             return self._at_entry("all", "load ptr, ptr", [place])
@@ -167,7 +167,7 @@ class BoundsChecked(Atomics, HostCallbacks):
     def _beyond(
         self, name: str, at: str, guard: BoundsGuard, size: int, active: Lanes | None, writes: bool
     ) -> str:
-        """Whether a lane of `active` is out of bounds, which is then reported."""
+        """Whether a lane of `active` is out of bounds. If so, it is reported."""
         thread: Any = self
         lanes = "-1" if active is None else self.emit(
             f"bitcast {vector_type(I1)} {self.mask(active)} to i32")  # fmt: skip

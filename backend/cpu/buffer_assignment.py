@@ -1,5 +1,5 @@
-"""Assignment of tiles to buffers: accumulators, which stay in place across dots and loop edges, and
-operands of dots, which are packed once, at their definition.
+"""Assignment of tiles to buffers. Accumulators stay in place across dots and loop edges. Operands
+of dots are packed once, where they are defined.
 
 Values share a buffer if one becomes the other by a dot or an edge and no two of them are live at
 once, as in register coalescing (Chaitin, "Register allocation & spilling via graph coloring",
@@ -27,10 +27,11 @@ CPU_DOT, SLICE = "cpu.dot", "cpu.slice"
 
 @attrs.frozen
 class OperandForm:
-    """The form in which dots read an operand: as elements of `work`.
+    """The form in which dots read an operand: elements of type `work`.
 
-    `signed` is the signedness of integers, `tf32` whether f32 is rounded to TF32, `panels` whether
-    it is operand B in panels of columns, and `transposed` whether it is read transposed.
+    `signed` states whether integers are signed, `tf32` whether f32 is rounded to TF32, `panels`
+    whether operand B is stored in panels of columns, and `transposed` whether the operand is read
+    transposed.
     """
 
     work: Element
@@ -42,8 +43,8 @@ class OperandForm:
 
 @attrs.frozen
 class BufferAssignment:
-    """The buffer number of accumulators, the operand forms of values, and the ops with unused
-    results, since operands are packed from the sources of these ops."""
+    """The buffer number of each accumulator, the operand forms of each value, and the ops whose
+    results are unused because operands are packed from the sources of these ops."""
 
     accumulators: Mapping[Value, int]
     operand_forms: Mapping[Value, tuple[OperandForm, ...]]
@@ -51,7 +52,7 @@ class BufferAssignment:
 
 
 def work_of(op: Any) -> Element:
-    """The type of accumulation."""
+    """The element type of accumulation."""
     total = element_of(op.c.type)
     assert isinstance(total, Element)
     return F32 if total is F16 else total
@@ -76,7 +77,7 @@ def source_of(function: Function, operand: Any, form: OperandForm) -> tuple[Any,
 
 
 def _seen_through(op: Any) -> Op | None:
-    """`op` if it moves elements to other layouts or transposes matrices, and nothing else."""
+    """`op` if it only changes the layout or transposes matrices, else None."""
     if op is None or op.predicate is not None or op.mnemonic not in ("trans", "gpu.convert_layout"):
         return None
     rank = len(op.results[0].type.shape)
@@ -85,7 +86,8 @@ def _seen_through(op: Any) -> Op | None:
 
 
 def _unread(function: Function) -> frozenset[Op]:
-    """The ops that only feed operands, and are looked through."""
+    """The ops that only feed operands of dots and are bypassed, since operands are packed from
+    their sources."""
     unread: set[Op] = set()
     for label in reversed(cfg(function).order):
         for op in reversed(function.blocks[label].ops):
@@ -127,7 +129,7 @@ def _accumulators(function: Function, dots: list[Op]) -> dict[Value, int]:
 
 
 def _edge_arguments(function: Function) -> Iterator[tuple[Value, Value]]:
-    """Block parameters that are tiles, each with an argument that an edge passes."""
+    """Yield block parameters that are tiles, each with an argument that an edge passes to it."""
     for label in cfg(function).order:
         for edge in function.blocks[label].successors:
             parameters = function.blocks[edge.label].parameters
@@ -138,14 +140,15 @@ def _edge_arguments(function: Function) -> Iterator[tuple[Value, Value]]:
 
 @attrs.frozen
 class _CoalescingClasses:
-    """The values that share each value's buffer; and those alive where each is defined."""
+    """The values that share each value's buffer, and the values that are live where each is
+    defined."""
 
     members: dict[Value, set[Value]]
     alive: Mapping[Value, frozenset[Value]]
 
     def join(self, live: Any, other: Any) -> bool:
-        """Assign the buffer of `live` to `other`, unless it has it already or interferes; return
-        whether that changed anything."""
+        """Assign the buffer of `live` to `other`, unless they share it already or interfere. Return
+        whether anything changed."""
         if live not in self.members or type(other) is not Value or other.type != live.type:
             return False
         ours, theirs = self.members[live], self.members.get(other, {other})
@@ -160,7 +163,7 @@ class _CoalescingClasses:
 
 
 def _alive_at(function: Function) -> dict[Value, frozenset[Value]]:
-    """The tiles that are alive where each is defined, other than itself."""
+    """The tiles other than itself that are live where each tile is defined."""
     live_values: dict[Value, frozenset[Value]] = {}
     for label in cfg(function).order:
         block = function.blocks[label]

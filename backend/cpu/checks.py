@@ -1,14 +1,14 @@
-"""Functions in LLVM IR that check every lane of an access. They are outside of the code of kernels,
-which would otherwise double in size.
+"""Functions in LLVM IR that check every lane of an access. They are separate functions, since the
+code of kernels would otherwise double in size.
 
-A record of the memory that a pointer may access is six words: the first byte; how many bytes from
-there may be read, and written, as long as whole rows are checked, 0 where every lane must be;
-whether anything may be written; the address of the regions and their number. A region is five
-words: its first byte, its bytes, whether it may be written, and, where there are gaps between its
-elements, the number of its dimensions and their address. Regions that may not be written come
-first: what belongs to one is not written, whatever other regions it belongs to. A dimension is two
-words, the distance in bytes and the extent, outer ones first, followed by the number of contiguous
-bytes.
+A record describes the memory that a pointer may access, in six words: the first byte; the number of
+bytes from there that may be read, and that may be written, without a check of every lane (0 if
+every lane must be checked); whether any of it may be written; the address of the regions; and their
+number. A region is five words: its first byte, its size in bytes, whether it may be written, and,
+if there are gaps between its elements, the number of its dimensions and their address. Read-only
+regions come first: a byte of a read-only region is never written, whatever other regions it belongs
+to. A dimension is two words, the distance in bytes and the extent. Outer dimensions come first; the
+number of contiguous bytes follows the last one.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Matmuls on a CPU: operands and accumulators are in buffers on the stack (`assign_buffers`), and a
+"""Matmuls on a CPU. Operands and accumulators are in buffers on the stack (`assign_buffers`), and a
 function of the module multiplies them.
 
 The operands are widened to the type of accumulation, which is exact.
@@ -45,7 +45,7 @@ class BufferSlice(ExtractSlice):
 
 
 def layout_free_dots(function: Function) -> Function:
-    """`function` with every `dot` replaced by one that requests no layouts."""
+    """`function` with every `dot` replaced by one that accepts any layout."""
     return rewrite(function, {"dot": lambda op, _: _as(CpuDot, op)})
 
 
@@ -56,7 +56,7 @@ def buffered_tiles(function: Function) -> frozenset[Value]:
 
 def direct_slices(function: Function) -> Function:
     """`function`, whose dots are `layout_free_dots`, with slices of tiles in buffers replaced by
-    ops that read them there."""
+    ops that read the slices from the buffers."""
     accumulators = assign_buffers(function).accumulators
 
     def direct(op: Any, walk: Walk) -> Any:
@@ -66,7 +66,7 @@ def direct_slices(function: Function) -> Function:
 
 
 def _as(kind: type[Any], op: Any) -> Any:
-    """`op` as one of `kind`, whose fields are the same."""
+    """`op` as an op of class `kind`, which has the same fields."""
     return kind(**{f.name: getattr(op, f.name) for f in attrs.fields(type(op)) if f.init})
 
 
@@ -109,7 +109,7 @@ def _dot(lowering: Any, op: Any) -> list[Fragment]:
 
 
 def _slice(lowering: Any, op: Any) -> list[Fragment]:
-    """A slice from the buffer of the tile; a tile without a buffer is written to a temporary
+    """A slice loaded from the buffer of the tile. A tile without a buffer is stored to a temporary
     one."""
     thread: Any = lowering.thread
     kind: Any = op.value.type
@@ -122,8 +122,8 @@ def _slice(lowering: Any, op: Any) -> list[Fragment]:
 
 
 def _load(lowering: Any, op: Any) -> list[Fragment]:
-    """Load as everywhere else. Results in buffers are stored register by register, to limit
-    register pressure."""
+    """Load as on other targets. Results that belong in buffers are stored register by register, to
+    limit register pressure."""
     groups: list[tuple[Vector, Fragment]] = []
     for group, parts in load_groups(lowering, op):
         for register, x in zip(group, parts, strict=True):

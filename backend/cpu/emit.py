@@ -1,8 +1,8 @@
 """A module of LLVM IR for one kernel on a CPU, and the functions it calls.
 
 `run(launch, arguments, first, last, gx, gy, gz)` runs program instances `first` to `last` of the
-grid, x the fastest. Each argument occupies 8 bytes, followed by the address of the private memory
-of lanes (`Written.private`). `launch` is the address of the words of `launch.py`.
+grid, x the fastest. Each argument occupies 8 bytes; the address of the private memory of lanes
+(`Written.private`) follows the last one. `launch` is the address of the words of `launch.py`.
 `list_globals(found)` writes the addresses of globals, in order.
 """
 
@@ -43,8 +43,8 @@ from tileir.types import Pointer, Scalar
 
 @attrs.frozen
 class Written:
-    """A module of LLVM IR, the places where it asks Python, and how many bytes of memory of their
-    own the lanes of an instance need."""
+    """A module of LLVM IR, its calls of Python, and the size in bytes of the private memory of the
+    lanes of an instance."""
 
     text: str
     sites: tuple[CallbackSite, ...]
@@ -64,8 +64,8 @@ are."""
 def emit(
     module: Module, kernel: str, plan: SharedMemoryPlan, target: Target, checked: bool = True
 ) -> Written:
-    """The kernel as text; `checked`: accesses are checked first. Raises `CompileError` (TIR0706;
-    TIR0708 for globals of more than `GLOBAL_BYTES`)."""
+    """The LLVM IR of the kernel. With `checked`, accesses are checked before they are made. Raises
+    `CompileError` (TIR0706; TIR0708 for globals of more than `GLOBAL_BYTES`)."""
     function, table = module.functions[kernel], ChainMap(dict(OWN), cast(Any, rules()))
     sites: list[CallbackSite] = []
     declarations: dict[str, None] = {}
@@ -112,7 +112,7 @@ def _check_globals(module: Module) -> None:
 
 
 def global_bytes(variable: Global) -> int:
-    """Bytes of a global."""
+    """The size of a global in bytes."""
     element: Any = variable.element
     return variable.count * element.bytes
 
@@ -166,13 +166,13 @@ def _check(module: Module, function: Function) -> None:
 
 
 def _parameters(function: Function) -> list[str]:
-    """The parameters of a function."""
+    """The parameter declarations of a function."""
     private = ["ptr %private"] if function.kernel else []
     return [*(f"{k} {n}" for n, k in parameters_of(function).items()), *private, *PLACES]
 
 
 def _run(kernel: Function) -> str:
-    """The loop over program instances."""
+    """The function that loops over program instances."""
     loaded = "\n".join(_arguments(kernel))
     parameters = ", ".join(_parameters(kernel))
     counts = "i32 %gx, i32 %gy, i32 %gz"

@@ -23,13 +23,14 @@ from tileir.measuring import Candidate
 
 @attrs.frozen
 class CpuExecutor:
-    """Native code of this machine's CPU; the default where there is no GPU."""
+    """The executor `cpu`: native code of this machine's CPU. It is the default if there is no
+    GPU."""
 
     name: str = "cpu"
 
     def takes(self, module: Module, kernel: str | None) -> bool:
-        """Whether the kernel can run here: llvmlite is there, this CPU has code for all of its
-        ops, and none of its instances may wait for another. True where it exceeds a limit: a launch
+        """Whether the kernel can run here: llvmlite is installed, the CPU target supports all ops,
+        and no instance may wait for another one. True for a kernel that exceeds a limit: its launch
         raises the error."""
         if importlib.util.find_spec("llvmlite") is None or may_spin_wait(module):
             return False
@@ -49,13 +50,13 @@ class CpuExecutor:
         **options: Any,
     ) -> CpuKernel:
         """Compile `kernel` and run it on all processors. Options are those of
-        `tileir.backend.cpu.compile`, those of `CpuKernel`: `threads`, `memory`, `time_limit`; and
+        `tileir.backend.cpu.compile`; `threads`, `memory` and `time_limit`, as for `CpuKernel`; and
         `output`, a list to which printed lines are appended. Arrays are read and written in place,
         except those that are not aligned to their elements: the elements that the kernel changed
         are copied back.
 
-        Accesses are checked first (`checked = False`: not, which is faster). Raises `CompileError`,
-        and `LaunchError` as `CpuKernel` does.
+        Accesses are checked before they are made, unless `checked` is False, which is faster.
+        Raises `CompileError`, and `LaunchError` as `CpuKernel` does.
         """
         threads, output = options.pop("threads", None), options.pop("output", None)
         launching = {n: options.pop(n) for n in ("memory", "time_limit") if n in options}
@@ -88,7 +89,7 @@ class CpuExecutor:
 
 
 def _compile_cached(module: Module, kernel: str | None, **options: Any) -> CpuKernel:
-    """`compile` of `tileir.backend.cpu`, once for a module, the limits and options."""
+    """`compile` of `tileir.backend.cpu`, cached by module, limits and options."""
     kernels, key = _kernels(module), (kernel, current(), *sorted(options.items()))
     if key not in kernels:
         with COMPILING:

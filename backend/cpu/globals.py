@@ -1,4 +1,4 @@
-"""The globals of a kernel, and those of them that have memory on the CPU."""
+"""The globals of a kernel, and those among them that have memory on the CPU."""
 
 from __future__ import annotations
 

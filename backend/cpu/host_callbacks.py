@@ -1,7 +1,9 @@
-"""Calls from a kernel on a CPU to Python: instructions without code, printing, failing.
+"""Calls from a kernel on a CPU to Python: for instructions without native code, printing, and
+failures.
 
-A calling place in the code is a site. It stores its values in a buffer, 256 bytes for each, calls
-the function `host` of the launch with its number, and reads the result from the first 256 bytes.
+A place in the code that calls Python is a site. It stores its operands in a buffer, 256 bytes for
+each, calls the function `host` of the launch with the number of the site, and reads the result from
+the first 256 bytes.
 """
 
 from __future__ import annotations
@@ -33,7 +35,7 @@ Array = np.ndarray[Any, Any]
 
 @attrs.define(eq=False)
 class CallbackLog:
-    """The printed text and failures of a launch on a grid of `extents`."""
+    """The printed lines and the failures of a launch on a grid of `extents`."""
 
     launch: CpuLaunch = attrs.field(factory=CpuLaunch)
     bounds: Bounds | None = None
@@ -43,7 +45,7 @@ class CallbackLog:
     _lock: Any = attrs.field(factory=threading.Lock)
 
     def say(self, lines: list[str]) -> None:
-        """Add lines to what is printed."""
+        """Add printed lines."""
         with self._lock:
             self.printed += lines
 
@@ -58,7 +60,8 @@ class CallbackLog:
     def fail(
         self, message: str, code: str = "TIR0713", location: Location | None = None
     ) -> None:  # fmt: skip
-        """Note a failure, of the instance that `message` begins with. It and later ones end."""
+        """Record a failure of the instance that `message` begins with. That instance and later ones
+        end."""
         with self._lock:
             self.failures.append(Diagnostic(code, message, location))
         x, y, _ = self.extents
@@ -68,13 +71,14 @@ class CallbackLog:
 
 @attrs.frozen(eq=False)
 class CallbackSite:
-    """A site: the numpy types of its values, and its handler."""
+    """A call site: the numpy types of its operands, and its handler."""
 
     inputs: tuple[Any, ...]
     answer: Callable[[CallbackLog, list[Array], Array], Array | None]
 
     def serve(self, calls: CallbackLog, address: int) -> None:
-        """Answer the code that waits, with the buffer at `address`."""
+        """Call the handler of the site on the buffer at `address`, on behalf of the code that waits
+        for it."""
         size = VALUE_BYTES * (len(self.inputs) + 1)
         raw = np.frombuffer(memoryview((ctypes.c_char * size).from_address(address)), np.uint8)
         fields = [raw[VALUE_BYTES * i : VALUE_BYTES * (i + 1)] for i in range(len(self.inputs) + 1)]
@@ -84,7 +88,9 @@ class CallbackSite:
         ]
         try:
             results = self.answer(calls, values, np.flatnonzero(fields[0][:WIDTH]))
-        except Exception as error:  # goes no further: the caller is machine code
+        except (
+            Exception
+        ) as error:  # an exception cannot pass through the machine code of the caller
             calls.fail(f"{type(error).__name__}: {error}")
             return
         if results is not None:
@@ -93,7 +99,7 @@ class CallbackSite:
 
 
 class HostCallbacks(ArithmeticOps):
-    """The part of the thread interface that Python answers, or refuses."""
+    """The operations of the thread interface that Python executes or refuses."""
 
     sites: list[CallbackSite]
     leave = "ret void"
@@ -102,7 +108,7 @@ class HostCallbacks(ArithmeticOps):
     def ask(
         self, site: CallbackSite, operands: Sequence[tuple[Element, Lanes]], result: Element | None
     ) -> Lanes:
-        """The answer of `site` to the values of all lanes."""
+        """The result of `site` for the operands of all lanes."""
         place, size = self.fresh(), VALUE_BYTES * (len(operands) + 1)
         self.at_entry.append(f"  {place} = alloca [{size} x i8], align 64")
         active = self.cast("zext", "i1", "i8", I1, VectorValue(self.mask(self.active)))
@@ -173,14 +179,14 @@ class HostCallbacks(ArithmeticOps):
     def effect(
         self, text: str, result: Element, operands: Sequence[tuple[Element, Lanes]]
     ) -> Lanes:
-        """A clock: of cycles, or of nanoseconds."""
+        """Read a clock, in cycles or nanoseconds."""
         if "clock64" in text:
             self.declare("declare i64 @llvm.readcyclecounter()")
             return self.emit("call i64 @llvm.readcyclecounter()")
         site = CallbackSite((), lambda calls, inputs, active: np.array(time.time_ns()))
         return self.lane_of(I64, self.ask(site, (), I64), "0")
 
-    # Speaking and failing -----------------------------------------------------------------------
+    # Printing and failing -----------------------------------------------------------------------
 
     def say(self, parts: Sequence[str | PrintedNumber]) -> None:
         texts = [p if isinstance(p, str) else (p.hexadecimal, p.unsigned) for p in parts]
@@ -206,7 +212,7 @@ class HostCallbacks(ArithmeticOps):
         self.start(self.fresh_label("dead"))
 
     def poll(self) -> None:
-        """Leave where the launch is to end."""
+        """Return from the kernel if the launch is to end."""
         look, leave, on = (self.fresh_label(x) for x in ("look", "leave", "on"))
         now = self.emit("load volatile i64, ptr %launch")
         due = self.emit(f"icmp sle i64 {now}, %index")
@@ -229,12 +235,12 @@ class HostCallbacks(ArithmeticOps):
 
 
 def instance_of(ids: Sequence[Array]) -> str:
-    """The name of the instance with these ids, which are the same in all lanes."""
+    """The name of the instance with these program ids, which are the same in all lanes."""
     return f"({', '.join(str(int(n[0])) for n in ids)})"
 
 
 def _instance(line: str) -> tuple[int, int, int]:
-    """The place in the grid of the instance that a line begins with, x the fastest."""
+    """The position in the grid of the instance whose name a line begins with; x varies fastest."""
     match = re.match(r"\((\d+), (\d+), (\d+)\)", line)
     return (0, 0, 0) if match is None else (int(match[3]), int(match[2]), int(match[1]))
 
@@ -244,7 +250,7 @@ def _dtype(element: Element) -> Any:
 
 
 def _as_64_bits(thread: ArithmeticOps, part: PrintedNumber) -> tuple[Element, Lanes]:
-    """A number converted to 64 bits, as `print` passes it to the host."""
+    """A number converted to 64 bits, as `print` passes it to Python."""
     element = part.element
     if isinstance(element, Pointer):
         kind, pointer = (

@@ -1,5 +1,5 @@
-"""Mark integer additions and multiplications that never wrap: accesses of lanes are then provably
-contiguous, and no fallback code is needed."""
+"""Inference of `nsw` for integer additions and multiplications that never wrap. Accesses of lanes
+are then provably contiguous, and need no fallback code."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _WITH_NSW = {Overflow.NONE: Overflow.NSW, Overflow.NUW: Overflow.BOTH}
 
 
 def infer_nsw(function: Function) -> Function:
-    """`function`, in which ops whose signed result never wraps promise that."""
+    """`function` with `nsw` on the ops whose signed result never wraps."""
     exact = ranges(function).exact
 
     def mark_nsw(op: Any, walk: Walk) -> Any:

@@ -1,4 +1,4 @@
-"""Integers and addresses that are `base + step * lane`, kept in that form."""
+"""Integers and addresses of the form `base + step * lane`, which arithmetic keeps in that form."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ _LAST = WIDTH - 1
 
 
 class Integers(Values):
-    """The arithmetic that keeps lanes linear."""
+    """Arithmetic on values that are linear in the lane."""
 
     def linear(self, name: str, element: Element, a: Lanes, b: Lanes, flags: str) -> Lanes | None:
-        """`name` of `a` and `b` as a linear value or one that all lanes share; None where it is
-        neither, or better left to an instruction."""
+        """The result of `name` on `a` and `b` if it is linear in the lane or uniform; None if it is
+        neither, or if an instruction computes it faster."""
         if element not in (I32, I64) or isinstance(a, VectorValue) or isinstance(b, VectorValue):
             return None
         if isinstance(a, str) and isinstance(b, str):
@@ -72,7 +72,7 @@ class Integers(Values):
         return None
 
     def uniform_op(self, name: str, element: Element, a: str, b: str) -> str:
-        """Operation `name` of two uniform operands."""
+        """The result of `name` on two uniform operands."""
         shared = self._fold(name, element, a, b)
         return (
             shared if shared is not None else self.emit(f"{name} {scalar_type(element)} {a}, {b}")
@@ -92,7 +92,7 @@ class Integers(Values):
     def linear_cast(
         self, name: str, source: Element, target: Element, a: AffineValue
     ) -> Lanes | None:
-        """A linear integer in another width; None where it is not linear there."""
+        """A linear integer converted to another width; None if the result is not linear."""
         if (source, target) == (I64, I32) and name == "trunc":
             base = number(a.base)
             short = self.emit(f"trunc i64 {a.base} to i32") if base is None else _wrap(base, 32)
@@ -113,7 +113,7 @@ class Integers(Values):
         )
 
     def _fits(self, a: AffineValue) -> str:
-        """Whether no lane of an i32 wraps."""
+        """The condition that no lane of an i32 wraps."""
         reach = a.step * _LAST
         if abs(reach) >= 1 << 32:
             return self.emit(f"icmp sgt i32 {a.base}, {(1 << 31) - 1}")  # never
@@ -126,7 +126,8 @@ class Integers(Values):
         return self.emit(f"{name} {old} {self.wide(source, a)} to {new}")
 
     def fold_comparison(self, predicate: str, element: Element, a: Lanes, b: Lanes) -> Lanes | None:
-        """A comparison decided here: of numbers, and of lanes with a number."""
+        """A comparison whose result is known now, of literals, or of the lane index with a literal;
+        None for others."""
         if element not in (I32, I64) or isinstance(a, VectorValue) or isinstance(b, VectorValue):
             return None
         parts: list[tuple[int, int]] = []
@@ -147,7 +148,7 @@ class Integers(Values):
     # Addresses ----------------------------------------------------------------------------------
 
     def advance(self, kind: Pointer, pointer: Lanes, index: Lanes, width: Element) -> Lanes:
-        """The pointer `index` elements on."""
+        """The pointer advanced by `index` elements."""
         moved = index if width is I64 else self.convert("sext", width, I64, index)
         if isinstance(moved, str) and number(moved) == 0:
             return pointer
@@ -162,7 +163,7 @@ class Integers(Values):
     def offset_pointer(
         self, kind: Pointer, pointer: Lanes, index: Lanes, unit: str, size: int
     ) -> Lanes:
-        """`pointer` plus `index` (i64) units of `size` bytes."""
+        """`pointer` advanced by `index` (i64) units of `size` bytes."""
         if isinstance(pointer, VectorValue) or isinstance(index, VectorValue):
             return VectorValue(self._offset_pointer_slowly(kind, pointer, index, unit))
         start, by = self._as_linear(I64, pointer), self._as_linear(I64, index)
@@ -193,7 +194,7 @@ def _are_numbers(*words: str) -> bool:
 
 
 def _fits_i32(long: str, step: int) -> bool:
-    """Whether the lanes from the literal `long` on, by `step`, are all numbers of 32 bits."""
+    """Whether all lanes of `long + step * lane` are in the range of i32; `long` is a literal."""
     first = number(long)
     if first is None:
         return False
@@ -202,7 +203,7 @@ def _fits_i32(long: str, step: int) -> bool:
 
 
 def _step(name: str, x: AffineValue, y: AffineValue) -> int | None:
-    """The step of `name` of both."""
+    """The step of the result of `name` on both; None if the result is not linear."""
     if name in ("add", "sub"):
         return x.step + y.step if name == "add" else x.step - y.step
     left, right = number(x.base), number(y.base)
@@ -216,7 +217,7 @@ def _step(name: str, x: AffineValue, y: AffineValue) -> int | None:
 
 
 def _of_lane(name: str, a: Lanes, b: Lanes) -> Lanes | None:
-    """Fields of the lane's index that are all of it, or nothing."""
+    """A bit field of the lane index that is the whole index or 0; else None."""
     if not isinstance(a, AffineValue) or not isinstance(b, str) or a.condition:
         return None
     field = number(b)

@@ -1,4 +1,4 @@
-"""LLVM IR text to code in this process, for the CPU it runs on, through llvmlite."""
+"""LLVM IR text to machine code in this process, for its CPU, through llvmlite."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ _KEPT = 1 << 30
 
 @attrs.frozen(slots=False, eq=False)
 class JitCode:
-    """Machine code in memory: `run` and `list_globals` of `tileir.backend.cpu.emit`, and the LLVM
-    IR that it was compiled from."""
+    """Machine code in memory: the functions `run` and `list_globals` of `tileir.backend.cpu.emit`,
+    and the LLVM IR from which it was compiled."""
 
     run: Any
     list_globals: Any
@@ -41,7 +41,7 @@ class JitCode:
 
     @cached_property
     def optimized_llvm(self) -> str:
-        """LLVM IR as optimised."""
+        """The optimized LLVM IR."""
         binding, level = llvm_binding(), self.opt_level
         return str(_optimize(binding, _machine(binding, level), self.text, level))
 
@@ -64,21 +64,21 @@ def load(
         else:
             code = generate(text, opt_level)
         if store is not None:
-            with suppress(CompileError):  # a folder that cannot be written to
+            with suppress(CompileError):  # the folder is not writable
                 store.put(key, code)
                 store.trim(_KEPT)
     empty = binding.parse_assembly("")
     empty.triple = binding.get_process_triple()
     engine = binding.create_mcjit_compiler(empty, _machine(binding, opt_level))
     engine.add_object_file(binding.ObjectFileRef.from_data(code))
-    engine.finalize_object()  # generates no code: all is in the object file
+    engine.finalize_object()  # generates no code: the object file contains all of it
     run = _RUN(engine.get_function_address("run"))
     list_globals = _LIST_GLOBALS(engine.get_function_address("list_globals"))
     return JitCode(run, list_globals, text, opt_level, engine)
 
 
 def generate(text: str, opt_level: int) -> bytes:
-    """Object code of the module `text`. Raises as `load`."""
+    """The object code of the module `text`. Raises `CompileError` as `load` does."""
     binding = llvm_binding()
     machine = _machine(binding, opt_level)
     module = _optimize(binding, machine, text, opt_level)
@@ -95,7 +95,7 @@ def _key(binding: Any, text: str, opt_level: int) -> str:
 
 
 def _optimize(binding: Any, machine: Any, text: str, opt_level: int) -> Any:
-    """LLVM's module of `text`, optimised."""
+    """LLVM's module of `text`, optimized."""
     try:
         module = binding.parse_assembly(text)
         module.triple = binding.get_process_triple()

@@ -24,7 +24,8 @@ WIDTH = 32
 
 @attrs.frozen(eq=False)
 class VectorValue:
-    """A vector. `ones` are the lanes of a constant i1 vector that are set, None if unknown."""
+    """A vector with an element per lane. `ones` are the lanes that are set in a constant i1 vector,
+    None if unknown."""
 
     text: str
     ones: frozenset[int] | None = None
@@ -37,9 +38,9 @@ class VectorValue:
 class AffineValue:
     """`base + step * lane`, in the arithmetic of its type, which wraps.
 
-    `long` is an i64 of which the base is the low part, such that no lane's value wraps, '' if
-    unknown. `condition` is an i1, uniform over the lanes, under which the form is valid, '' if it
-    always is; otherwise `slow` computes the vector.
+    `long` is an i64 whose low part is the base and with which no lane's value wraps; '' if unknown.
+    `condition` is an i1, uniform over the lanes, under which the form is valid; '' if it always is.
+    If the condition is false, `slow` computes the vector.
     """
 
     base: str
@@ -56,17 +57,17 @@ Lanes: TypeAlias = str | VectorValue | AffineValue
 
 
 def scalar_type(kind: Type) -> str:
-    """LLVM's type of one lane's value: 16-bit floats are kept as their bits."""
+    """The LLVM type of one lane's value. Floats of 16 bits are represented by their bits."""
     return "i16" if kind in (F16, BF16) else llvm_type(kind)
 
 
 def vector_type(kind: Type) -> str:
-    """LLVM's type of all lanes' values."""
+    """The LLVM type of all lanes' values."""
     return f"<{WIDTH} x {scalar_type(kind)}>"
 
 
 def stored_type(kind: Element) -> str:
-    """LLVM's type of a value in memory."""
+    """The LLVM type of a value in memory."""
     return "i16" if kind in (F16, BF16) else memory_type(kind)
 
 
@@ -78,12 +79,12 @@ def constant(element: Element, bits: int) -> str:
 
 
 def number(operand: str) -> int | None:
-    """The integer that an operand is written as."""
+    """The integer that a literal operand states; None for other operands."""
     return int(operand) if operand.lstrip("-").isdigit() else None
 
 
 def is_literal(operand: str) -> bool:
-    """Whether an operand is a number, written out."""
+    """Whether an operand is a literal."""
     return operand[0] not in "%@" and "(" not in operand
 
 

@@ -1,8 +1,9 @@
-"""The words that a launch's code polls, and the functions it calls in Python.
+"""Control of a launch: the words that its code polls, and the Python functions that the code calls.
 
-Code polls `WORD` after every iteration of a loop and every call, and returns where `attend`
-requests it (`HELPERS`). A watchdog thread makes long launches attend every `_TICK` seconds, so that
-the main thread runs Python's signal handlers, Ctrl-C among them, and a time limit is kept.
+The code polls `WORD` after every iteration of a loop and every call. It returns if `attend`
+requests that (`HELPERS`). A watchdog thread makes long launches call `attend` every `_TICK`
+seconds, so that the main thread runs Python's signal handlers (for example for Ctrl-C) and time
+limits are observed.
 """
 
 from __future__ import annotations
@@ -103,7 +104,7 @@ thread, and tells whether an instance must stop; `ask` calls Python for a site."
 
 @attrs.frozen(eq=False)
 class CpuLaunch:
-    """A launch under way: its words."""
+    """A launch in progress: the words that its code polls."""
 
     words: Any = attrs.field(factory=lambda: (ctypes.c_int64 * len(_FIELDS))(_NEVER, _NEVER))
     limit: float | None = None
@@ -118,24 +119,25 @@ class CpuLaunch:
         self.words[_FIRST : _FIRST + len(_PYTHON)] = _PYTHON
 
     def stop_at(self, index: int) -> None:
-        """Instances from number `index` on are to end."""
+        """Make instances from number `index` on end."""
         with self._lock:
             for name in ("stop", "word"):
                 self.words[WORDS[name]] = min(self.words[WORDS[name]], index)
 
     def stops(self, index: int) -> bool:
-        """Whether instance number `index` need not begin."""
+        """Whether instance number `index` need not start."""
         return self.words[WORDS["stop"]] <= index
 
     def tick(self) -> None:
-        """Have all instances attend, or end where time is up."""
+        """Make all instances call `attend`, or end if the time limit was reached."""
         if time.monotonic() >= self.deadline:
             self._expired.append(True)
             self.stop_at(-1)
         self.words[WORDS["word"]] = -1
 
     def check(self) -> None:
-        """Raise what a signal handler raised, and `LaunchError` (TIR0725) where time was up."""
+        """Raise the exception of a signal handler, or `LaunchError` (TIR0725) if the time limit was
+        reached."""
         kind, value, trace = (self.words[WORDS[n]] for n in ("type", "value", "trace"))
         if kind:
             ctypes.pythonapi.PyErr_Restore(*map(ctypes.c_void_p, (kind, value, trace)))
@@ -147,7 +149,7 @@ class CpuLaunch:
 
     @contextmanager
     def watching(self) -> Generator[None]:
-        """Watch the launch for a timeout or an interrupt while the body runs."""
+        """Watch the launch for a timeout or an interrupt within the context."""
         watch = _watches[0]
         watch.add(self)
         try:
@@ -173,7 +175,7 @@ _PYTHON = [
 
 
 class _Watch:
-    """A thread that ticks the launches under way, and sleeps where there are none."""
+    """A thread that ticks the launches in progress. It sleeps if there are none."""
 
     def __init__(self) -> None:
         self.launches: set[CpuLaunch] = set()
@@ -205,7 +207,7 @@ _watches = [_Watch()]
 
 
 def _after_fork() -> None:
-    """The thread that watched is not there in the child."""
+    """Reset the watchdog in the child of a fork, where its thread does not exist."""
     _watches[0] = _Watch()
 
 

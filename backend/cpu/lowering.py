@@ -1,4 +1,5 @@
-"""Lowering of a function whose tiles have layouts to the code of all lanes of its only warp."""
+"""Lowering of a function whose tiles have layouts to code for all lanes of the block's only
+warp."""
 
 from __future__ import annotations
 
@@ -30,14 +31,14 @@ from tileir.values import Operand, Value, is_zero
 
 
 class CpuLowering(Lowering):
-    """A lowering with tiles as vectors and scalars uniform over the lanes. `checked`: accesses are
-    checked first."""
+    """A lowering in which tiles are vectors and scalars are uniform over the lanes. With `checked`,
+    accesses are checked before they are made."""
 
     def __init__(
         self, module: Module, function: Function, target: Target, thread: CpuThread,
         scratch: Mapping[Op, int], rules: Mapping[str, Rule], *, kernel: str, checked: bool,
     ) -> None:  # fmt: skip
-        writer: Any = thread  # whose handles are vectors
+        writer: Any = thread  # here handles are vectors
         super().__init__(module, function, target, writer, AccessWidths(function), scratch, rules)
         self.machine = thread
         self.checked = checked
@@ -66,13 +67,14 @@ class CpuLowering(Lowering):
         ]
 
     def lower_inlined(self, op: Op) -> list[Fragment]:
-        """The fragments of the results of an op of a function of scalars, on all lanes' values."""
+        """The fragments of the results of an op of a scalar function, computed on the values of all
+        lanes."""
         with self._guarding(op):
             return self._lower_checked(op)
 
     def _lower_checked(self, op: Op) -> list[Fragment]:
-        """The op by its rule. Raises `CompileError` (TIR0706) where the rule needs what only the
-        threads of a GPU do (clusters, `mbarrier`s, the tensor memory accelerator, ...)."""
+        """Lower the op by its rule. Raises `CompileError` (TIR0706) if the rule needs an operation
+        that only GPUs have (clusters, mbarriers, TMA, ...)."""
         try:
             return super().lower(op)
         except AttributeError as error:
@@ -90,14 +92,14 @@ class CpuLowering(Lowering):
         machine.guard = outer
 
     def _guard(self, op: Op) -> BoundsGuard | None:
-        """The memory that `op` may access: that of the pointer operand."""
+        """The memory that `op` may access, by its pointer operand."""
         if not op.effects & (Effects.READ | Effects.WRITE) or not op.inputs:
             return None
         return BoundsGuard(self._record_of(op.inputs[0]), op.mnemonic, op.location)
 
     def _record_of(self, pointer: Operand) -> int | None:
-        """The record number of the parameter or global that `pointer` is derived from; None where
-        it is unknown, as in functions, whose arguments may vary."""
+        """The record number of the parameter or global from which `pointer` is derived; None if it
+        is unknown, as in functions, whose arguments may vary."""
         parameters = self.function.parameters
         if not self.function.kernel:
             return self._global_of(pointer)
@@ -128,7 +130,7 @@ class CpuLowering(Lowering):
         return buffer.get(self, operand.type)  # type: ignore[arg-type]
 
     def accumulator_buffer(self, operand: Operand) -> Matrix | None:
-        """The buffer of an accumulator; None for values in registers."""
+        """The buffer of an accumulator; None for a value in registers."""
         number = assign_buffers(self.function).accumulators.get(operand)  # type: ignore[arg-type]
         if number is None:
             return None
@@ -162,7 +164,7 @@ class CpuLowering(Lowering):
         )
 
     def settle(self, value: Value, register: int, x: Any) -> None:
-        """Write a register of `value` to its buffers."""
+        """Store one register of `value` to its buffers."""
         for form in assign_buffers(self.function).operand_forms.get(value, ()):
             self._put(self._place(value, form), value, form, register, x)
         buffer = self.accumulator_buffer(value)
@@ -170,12 +172,12 @@ class CpuLowering(Lowering):
             buffer.put(self, value.type, register, x)  # type: ignore[arg-type]
 
     def finish_operands(self, value: Value) -> None:
-        """Complete the operand buffers of `value`, all of whose registers are written."""
+        """Complete the operand buffers of `value`, once all its registers are stored."""
         for form in assign_buffers(self.function).operand_forms.get(value, ()):
             self._place(value, form).finish(self.machine)
 
     def settle_whole(self, value: Value) -> None:
-        """Write all of `value`, which is complete, to its operand buffers."""
+        """Store all of `value`, which is complete, to its operand buffers."""
         for form in assign_buffers(self.function).operand_forms.get(value, ()):
             place = self._place(value, form)
             for register, x in enumerate(self.fragment(value)):
@@ -225,7 +227,7 @@ class CpuLowering(Lowering):
         return place
 
     def _goes_back(self, block: Block) -> bool:
-        """Whether an edge leads from `block` to one that comes before it, or to itself."""
+        """Whether an edge leads from `block` to itself or to an earlier block."""
         order = list(self._labels)
         here = order.index(block.label)
         return any(order.index(edge.label) <= here for edge in block.successors)
@@ -238,7 +240,8 @@ class CpuLowering(Lowering):
         return self._note_edge(successor, self._phi_operands(successor))
 
     def _moving(self, successor: Successor) -> list[tuple[Value, Operand]]:
-        """Parameters in buffers, with arguments outside of them."""
+        """Block parameters in buffers whose arguments are not in the same buffer, with the
+        arguments."""
         parameters = self.function.blocks[successor.label].parameters
         return [
             (p, a)
@@ -248,7 +251,7 @@ class CpuLowering(Lowering):
         ]
 
     def _phi_operands(self, successor: Successor) -> list[str]:
-        """The operands that an edge passes to the phis of its block."""
+        """The operands that an edge passes to the phis of its target block."""
         machine = self.machine
         handles: list[str] = []
         parameters = self.function.blocks[successor.label].parameters
@@ -264,7 +267,7 @@ class CpuLowering(Lowering):
         return self._labels[successor.label]
 
     def _write_edges(self) -> None:
-        """The blocks of edges that store: all is read before anything is written."""
+        """Emit the blocks of edges that store. All loads come before the first store."""
         for label, successor in self._waiting:
             self.machine.start(label)
             handles = self._phi_operands(successor)
@@ -294,11 +297,11 @@ class CpuLowering(Lowering):
 
 
 def caller(outer: CpuLowering) -> Callable[..., list[Lanes]]:
-    """The calling convention of a function of scalars.
+    """A function that calls a scalar function of the module for all lanes.
 
-    A function with a single block runs on the values of all lanes, unless that makes too much code.
-    Other functions run lane by lane if lanes differ. A function that calls others stays a call if
-    lanes share the operands.
+    A function with a single block is inlined on the values of all lanes, unless that would be too
+    much code. Other functions are called lane by lane if lanes differ. If the operands are uniform,
+    a function that calls others is called once.
     """
     machine = outer.machine
 
@@ -361,8 +364,8 @@ def _call(
 
 
 def own_symbol(function: Function) -> str:
-    """The symbol of `function` in the code, for `call` and combiners. It has a dot, so that it is
-    neither a name of the code itself nor of the C library."""
+    """The symbol of `function` in the generated code, for `call` and combiners. It contains a dot,
+    so that it cannot clash with names of the generated code or of the C library."""
     return symbol(f"f.{function.name}")
 
 
@@ -401,5 +404,5 @@ def _lane_by_lane(
 
 
 def parameters_of(function: Function) -> Mapping[str, str]:
-    """LLVM types of parameters by their names in the code."""
+    """The LLVM types of the parameters, by their names in the generated code."""
     return {f"%a{i}": scalar_type(p.type) for i, p in enumerate(function.parameters)}

@@ -1,10 +1,10 @@
 """Workaround for a defect of LLVM's code generator for AVX-512.
 
-A mask that keeps the first 8 or 16 lanes of another mask is `kmovb %k1, %k2` or `kmovw`, which
-clears the bits above. Where both masks are spilled, the register allocator treats it as a copy and
-stores the first mask twice (LLVM 22.1, docs/explanation/cpu.md): inactive lanes access memory. LLVM
-selects it for shuffles with zeros, which its optimiser creates from `and`. This module replaces
-them by `and`.
+The first 8 or 16 lanes of a mask are extracted by `kmovb %k1, %k2` or `kmovw`, which clear the bits
+above. If both masks are spilled, the register allocator treats this instruction as a copy and
+stores the uncleared mask twice (LLVM 22.1, docs/explanation/cpu.md): inactive lanes then access
+memory. LLVM selects the instruction for shuffles with zeros, which its optimizer creates from
+`and`. This module replaces these shuffles by `and`.
 """
 
 from __future__ import annotations

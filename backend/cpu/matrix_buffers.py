@@ -15,9 +15,10 @@ from tileir.types import I32, AddressSpace, Element, Pointer, Tile
 
 @attrs.frozen
 class Matrix:
-    """A buffer for a tile: rows of `pitch` elements, a multiple of the lanes. In `panels`, the
-    first `WIDTH` columns of all rows come before the next ones. `shape` is that of the rows; of a
-    tile stored `column_major`, transposed, they are the columns."""
+    """A buffer for a tile: rows of `pitch` elements, which is a multiple of the lanes. With
+    `panels`, the first `WIDTH` columns of all rows are stored first, then the next `WIDTH` columns.
+    `shape` is that of the stored rows; if the tile is stored `column_major`, the stored rows are
+    its columns."""
 
     place: str
     element: Element
@@ -27,40 +28,40 @@ class Matrix:
 
     @property
     def pitch(self) -> int:
-        """Elements of a row."""
+        """The number of elements of a row, including padding."""
         return -(-self.shape[-1] // WIDTH) * WIDTH
 
     @property
     def count(self) -> int:
-        """Elements of one matrix."""
+        """The number of elements of one matrix."""
         return self.shape[-2] * self.pitch
 
     @property
     def batch(self) -> int:
-        """Matrices."""
+        """The number of matrices."""
         return self.shape[0] if len(self.shape) == 3 else 1
 
     def allocate(self, thread: Any) -> Matrix:
-        """Itself, allocated on the stack."""
+        """The same buffer, allocated on the stack."""
         kind = f"[{self.batch * self.count} x {scalar_type(self.element)}]"
         thread.at_entry.append(f"  {self.place} = alloca {kind}, align 64")
         return self
 
     def clear(self, thread: Any) -> None:
-        """Make every element zero."""
+        """Set every element to zero."""
         size = self.batch * self.count * self.element.bytes
         thread.declare("declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)")
         thread.line(f"call void @llvm.memset.p0.i64(ptr {self.place}, i8 0, i64 {size}, i1 false)")
 
     def matrix(self, thread: Any, number: int) -> str:
-        """The address of a matrix."""
+        """The address of matrix number `number`."""
         if number == 0:
             return self.place
         kind, offset = scalar_type(self.element), number * self.count
         return thread.emit(f"getelementptr {kind}, ptr {self.place}, i64 {offset}")
 
     def part(self, thread: Any, starts: Sequence[str]) -> Matrix:
-        """The same rows from the element at `starts`, i32s, on."""
+        """The same buffer, starting at the element `starts` (i32)."""
         distances = (self.count, self.pitch, 1)[-len(starts) :]
         index = _index(thread, zip(starts, distances, strict=True))
         kind = scalar_type(self.element)
@@ -68,7 +69,7 @@ class Matrix:
         return attrs.evolve(self, place=place)
 
     def put(self, lowering: Lowering, tile: Tile, register: int, x: Any) -> None:
-        """Store the register `x` of a tile."""
+        """Store register `register` of a tile, with value `x`."""
         thread: Any = lowering.thread
         mask = lowering.inside(tile.layout, tile.shape, register)
         if mask != "false":
@@ -80,7 +81,7 @@ class Matrix:
             self.put(lowering, tile, register, x)
 
     def get(self, lowering: Lowering, tile: Tile) -> Fragment:
-        """All registers of a tile."""
+        """Load all registers of a tile."""
         thread: Any = lowering.thread
         values: Fragment = []
         for register in range(tile.layout.size("register")):
@@ -100,7 +101,7 @@ class Matrix:
         return thread.advance(kind, self.place, index, I32)
 
     def _terms(self, lowering: Lowering, tile: Tile, register: int) -> list[tuple[Any, int]]:
-        """Coordinates, and the distance of neighbours along them."""
+        """Coordinates, each with the distance of neighbours along it."""
         thread: Any = lowering.thread
         dims = range(len(tile.shape))
         at: list[Any] = [lowering.coordinate(tile.layout, register, dim) for dim in dims]
@@ -120,7 +121,8 @@ class Matrix:
 
 
 def _index(thread: Any, terms: Iterable[tuple[Any, int]]) -> Any:
-    """The elements at coordinates, each with the distance of neighbours along it."""
+    """The index of the element at coordinates, each paired with the distance of neighbours along
+    it."""
     index: Any = "0"
     for at, distance in terms:
         term = thread.binary("mul", I32, at, thread.integer(distance), "nsw nuw")
@@ -129,7 +131,8 @@ def _index(thread: Any, terms: Iterable[tuple[Any, int]]) -> Any:
 
 
 def call(thread: Any, name: str, matrices: Sequence[Matrix], sizes: Sequence[int]) -> None:
-    """Call a function of the module on every matrix of a batch: where they begin, and `sizes`."""
+    """Call a function of the module on every matrix of a batch. Its arguments are the addresses of
+    the matrices, and `sizes`."""
     for i in range(matrices[-1].batch):
         places = [m.matrix(thread, i) for m in matrices]
         arguments = ", ".join([*(f"ptr {p}" for p in places), *(f"i64 {n}" for n in sizes)])
@@ -138,14 +141,14 @@ def call(thread: Any, name: str, matrices: Sequence[Matrix], sizes: Sequence[int
 
 @attrs.frozen
 class PackedOperand:
-    """The buffer to which an operand is written, and the one that dots read: its transpose if they
-    differ."""
+    """The buffer to which an operand is written, and the buffer from which dots read it: its
+    transpose, if they differ."""
 
     put: Matrix
     read: Matrix
 
     def finish(self, thread: Any) -> None:
-        """The operand is complete."""
+        """Complete the operand: all its elements have been written."""
         if self.put is not self.read:
             _transpose(thread, self.put, self.read)
 
@@ -153,10 +156,12 @@ class PackedOperand:
 def allocate_packed(
     thread: Any, tile: Tile, element: Element, *, panels: bool, turned: bool
 ) -> PackedOperand:
-    """Allocate an operand whose elements are in registers of `tile`; its transpose if `turned`.
+    """Allocate an operand whose elements are in registers of `tile`. With `turned`, dots read its
+    transpose.
 
-    Rows whose elements are in neighbouring lanes are written as rows. Where dots read columns, they
-    are transposed by blocks; rows and columns beyond whole blocks are written as columns.
+    Rows whose elements are in neighbouring lanes are written as rows. If dots read columns, whole
+    blocks of the rows are then transposed. Elements outside whole blocks are written as columns
+    directly.
     """
 
     def matrix(shape: tuple[int, ...], panels: bool, column_major: bool) -> Matrix:
@@ -172,13 +177,13 @@ def allocate_packed(
 
 
 def _is_column_major(tile: Tile) -> bool:
-    """Whether neighbouring lanes own neighbours of a column."""
+    """Whether neighbouring lanes own neighbours along a column."""
     lanes = tile.layout.atom("lane")  # type: ignore[union-attr]
     return bool(lanes) and lanes[0][-2:] == (1, 0)
 
 
 def _transpose(thread: Any, rows: Matrix, to: Matrix) -> None:
-    """Write the transpose of `rows`, of extents that are multiples of `BLOCK`."""
+    """Write the transpose of `rows` to `to`. The extents are multiples of `BLOCK`."""
     name, (count, columns) = transposing_function(thread, to.element), rows.shape[-2:]
     panel, row = (columns * WIDTH, WIDTH) if to.panels else (WIDTH, to.pitch)
     call(thread, name, (rows, to), (count, columns, rows.pitch, panel, row))

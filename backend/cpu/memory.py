@@ -1,8 +1,8 @@
-"""Memory accesses of the thread interface on the lanes of a CPU's vectors.
+"""Memory accesses of the thread interface for the lanes of a CPU's vectors.
 
-Lanes with contiguous addresses take one vector instruction, under a mask where some are inactive.
-Addresses without static knowledge are examined at run time. Other lanes gather and scatter. Shared
-memory is a buffer on the stack.
+Lanes with contiguous addresses are accessed by one vector instruction, masked if some lanes are
+inactive. If contiguity is not known at compile time, the code tests it at run time. Other accesses
+gather and scatter. Shared memory is a buffer on the stack.
 """
 
 from __future__ import annotations
@@ -56,8 +56,9 @@ class MemoryOps(ArithmeticOps):
             self._keep_in_place(access)
 
     def _keep_in_place(self, access: AccessAttributes) -> None:
-        """Around volatile accesses: LLVM, for which those of vectors are not volatile, moves none
-        over another and takes none out of a loop. It costs no instruction."""
+        """Emit a compiler barrier around volatile accesses. LLVM has no volatile vector accesses
+        with masks; the barrier keeps it from moving the accesses over others or out of loops. It
+        costs no instruction."""
         if access.volatile:
             self.line('fence syncscope("singlethread") seq_cst')
 
@@ -68,18 +69,18 @@ class MemoryOps(ArithmeticOps):
         self._store(element, self._place(offset), values, self.active_under(None), 0, False)
 
     def load_elements(self, element: Element, pointer: Lanes, mask: Lanes | None) -> Lanes:
-        """An element for every lane, from memory of the program's own."""
+        """Load an element for every lane, from memory that this compiler allocated."""
         (value,) = self._load(element, 1, pointer, self.active_under(mask), 0, False)
         return value
 
     def store_elements(
         self, element: Element, pointer: Lanes, value: Lanes, mask: Lanes | None
     ) -> None:
-        """An element of every lane, to memory of the program's own."""
+        """Store an element of every lane, to memory that this compiler allocated."""
         self._store(element, pointer, [value], self.active_under(mask), 0, False)
 
     def _place(self, offset: Lanes) -> Lanes:
-        """The address of a byte of shared memory, whose offsets never wrap."""
+        """The address of a byte of shared memory. Offsets never wrap."""
         if isinstance(offset, AffineValue) and not offset.condition:
             long = offset.long or self.emit(f"sext i32 {offset.base} to i64")
             index: Lanes = AffineValue(long, offset.step, long)
@@ -115,7 +116,7 @@ class MemoryOps(ArithmeticOps):
         self, element: Element, count: int, pointer: str, active: Lanes | None, space: int,
         volatile: bool,
     ) -> list[Lanes]:  # fmt: skip
-        """Load from an address that all lanes share."""
+        """Load from an address that is uniform over the lanes."""
         kind, word = stored_type(element), "load volatile" if volatile else "load"
 
         def read() -> list[str]:
@@ -134,15 +135,15 @@ class MemoryOps(ArithmeticOps):
         return [self._from_memory(element, x) for x in raw]
 
     def _offset_pointer(self, pointer: str, offset: int, space: int) -> str:
-        """The operand for the address `offset` bytes on."""
+        """The operand for the address `offset` bytes further on."""
         kind = _pointer(space)
         if offset == 0:
             return f"{kind} {pointer}"
         return f"{kind} " + self.emit(f"getelementptr i8, {kind} {pointer}, i64 {offset}")
 
     def _places(self, pointer: Lanes, stride: int, space: int) -> tuple[str, str] | None:
-        """Under which condition ('': always) lanes' addresses follow one another in steps of
-        `stride` bytes, and the first; None: never."""
+        """The condition ('': always) under which the addresses of consecutive lanes differ by
+        `stride` bytes, and the first address; None if they never do."""
         if isinstance(pointer, AffineValue):
             return (pointer.condition, pointer.base) if pointer.step == stride else None
         assert isinstance(pointer, VectorValue)
@@ -159,7 +160,7 @@ class MemoryOps(ArithmeticOps):
     def _load_row(
         self, kind: str, count: int, size: int, first: str, active: Lanes | None, space: int
     ) -> list[str]:
-        """Vectors of every lane's first, second, ... neighbour."""
+        """Load one vector for the first neighbour of every lane, one for the second, and so on."""
         number, place = WIDTH * count, f"{_pointer(space)} {first}"
         row_type = f"<{number} x {kind}>"
         if active is None:
@@ -195,8 +196,9 @@ class MemoryOps(ArithmeticOps):
         return lanes
 
     def _gathering(self, kind: str, size: int, vector: str, places: str, space: int) -> str:
-        """A function that reads an element at each of `places`. What CPUs have no instruction for
-        is 32 branches in LLVM's hands, so that those of 8 and 16 bits stay a function."""
+        """A function that loads an element from each of `places`. If the CPU has no gather
+        instruction, LLVM emits 32 branches, so gathers of 8-bit and 16-bit elements stay a
+        function."""
         does, name, attributes = _lane_by_lane("gather", kind, size, space)
         self.declare(f"declare {vector} {does}({places}, i32, {vector_type(I1)}, {vector})")
         self.declare(
@@ -258,7 +260,8 @@ class MemoryOps(ArithmeticOps):
         self, element: Element, pointer: str, raw: Sequence[Lanes], active: Lanes | None,
         space: int, volatile: bool,
     ) -> None:  # fmt: skip
-        """Store to an address that all lanes share: the last active lane writes."""
+        """Store to an address that is uniform over the lanes. The last active lane's value is
+        stored."""
         kind, word = stored_type(element), "store volatile" if volatile else "store"
         last = self._last_lane(active) if any(isinstance(x, VectorValue) for x in raw) else "0"
 
@@ -323,7 +326,7 @@ class MemoryOps(ArithmeticOps):
             )
 
     def _scattering(self, kind: str, size: int, vector: str, places: str, space: int) -> str:
-        """The same that writes."""
+        """A function that stores an element to each of the places, as `_gathering` loads."""
         does, name, attributes = _lane_by_lane("scatter", kind, size, space)
         self.declare(f"declare void {does}({vector}, {places}, i32, {vector_type(I1)})")
         self.declare(
@@ -336,7 +339,7 @@ class MemoryOps(ArithmeticOps):
     # Values in memory ---------------------------------------------------------------------------
 
     def _from_memory(self, element: Element, x: str | VectorValue) -> Lanes:
-        """`x` as stored in memory: values of less than 8 bits in a byte."""
+        """The value of `x` as loaded from memory, where values of less than 8 bits take a byte."""
         if element.bits >= 8:
             return x
         return self.cast("trunc", "i8", scalar_type(element), I8, x)
@@ -356,7 +359,7 @@ class MemoryOps(ArithmeticOps):
 
 
 def _nothing(body: Callable[[], None]) -> Callable[[], Sequence[str]]:
-    """`body`, giving no values."""
+    """`body` as a function that returns no values."""
 
     def run() -> Sequence[str]:
         body()
@@ -370,8 +373,8 @@ def _pointer(space: int) -> str:
 
 
 def _lane_by_lane(does: str, kind: str, size: int, space: int) -> tuple[str, str, str]:
-    """The name in LLVM of `does` for elements aligned to `size`, the function around it, and its
-    attributes. An operation without an instruction on CPUs stays a function."""
+    """The name of LLVM's intrinsic `does` for elements aligned to `size`, the function around it,
+    and its attributes. An operation without an instruction on the CPU stays a function."""
     type = _mangle(WIDTH, kind)
     attributes = "#1" if kind in _NARROW else "#2"
     return (

@@ -1,4 +1,4 @@
-"""Whether this process can have the memory that the globals of a module take."""
+"""Check that this process can allocate the memory of a module's globals."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ _LARGE = 1 << 24
 
 
 def check_memory(module: Module) -> None:
-    """Raises `InfeasibleError` (TIR1601) where this process cannot have the memory of the globals
-    of `module`, for which LLVM would end it."""
+    """Raise `InfeasibleError` (TIR1601) if this process cannot allocate the globals of `module`.
+    LLVM would end the process."""
     total = sum(size_of(g) for g in module.globals.values() if not g.external)
     if total < _LARGE:
         return

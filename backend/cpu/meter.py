@@ -27,8 +27,8 @@ from tileir.ir import Module
 class CpuMeter:
     """The CPU as a device for measurements.
 
-    `threads` is the number of threads; None is one per processor. `seconds` bounds the launches of
-    a candidate. There is no cost model for CPUs.
+    `threads` is the number of threads; None for one per processor. `seconds` is the time limit for
+    the launches of a candidate. There is no cost model for CPUs.
     """
 
     threads: int | None = None
@@ -64,13 +64,13 @@ class CpuMeter:
         return Artifact(code, digest, compiling=time.perf_counter() - start)
 
     def open(self, inputs: Mapping[str, Any]) -> CpuSession:
-        """Copy the arguments to memory of their own."""
+        """Copy the arguments, and return a session on the copies."""
         return CpuSession(inputs, self.threads, self.seconds)
 
 
 @attrs.frozen(eq=False)
 class CpuSession:
-    """The CPU with a kernel's arguments."""
+    """The CPU with the arguments of a kernel."""
 
     inputs: Mapping[str, Any]
     threads: int | None
@@ -78,7 +78,7 @@ class CpuSession:
     _ready: dict[str, CpuKernel] = attrs.field(init=False, factory=dict)
 
     def seconds(self, artifact: Artifact, grid: Sequence[int], launches: int) -> list[float]:
-        """Seconds of each launch, after one that is not counted."""
+        """Seconds of each launch, after one launch that is not counted."""
         kernel, values, _ = self._prepare(artifact)
         first = self._time(kernel, grid, values)
         count = max(min(launches, 3), min(launches, int(self.budget / max(first, 1e-7))))
@@ -91,7 +91,7 @@ class CpuSession:
         return {name: span.elements for name, span in spans.items()}
 
     def close(self) -> None:
-        """Forget the code."""
+        """Drop the loaded code."""
         self._ready.clear()
 
     def _time(self, kernel: CpuKernel, grid: Sequence[int], values: Sequence[Any]) -> float:
@@ -129,7 +129,7 @@ def _processor() -> str:
 
 
 def _sources() -> str:
-    """A digest of what makes code for CPUs alone."""
+    """A digest of the sources that only the CPU target uses."""
     digest = hashlib.sha256()
     for path in sorted(Path(cpu.__path__[0]).glob("*.py")):
         digest.update(path.read_bytes())

@@ -1,6 +1,6 @@
-"""The matmul microkernel: a block of accumulators in registers, updated with vectors of B's columns
-and one number of each row of A, step by step of K (Van Zee and van de Geijn, "BLIS: A Framework for
-Rapidly Instantiating BLAS Functionality", 2015)."""
+"""The matmul microkernel: a block of accumulators stays in registers. Each step of K updates it
+with vectors of a row of B and one number of each row of A (Van Zee and van de Geijn, "BLIS: A
+Framework for Rapidly Instantiating BLAS Functionality", 2015)."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ class Microkernel:
 
 
 def kernel_for(element: Element) -> Microkernel:
-    """The largest block whose accumulators, with a row of B, fit this machine's registers: columns
-    for two of them, or 16."""
+    """The microkernel with the largest block whose accumulators, with a row of B, fit this
+    machine's registers. Its rows take two registers, or have 16 columns."""
     name = registers()
     columns = min(WIDTH, max(16, 2 * name.bytes // element.bytes))
     row = columns * element.bytes // name.bytes
@@ -45,7 +45,7 @@ def kernel_for(element: Element) -> Microkernel:
 
 
 def matmul_function(thread: Any, element: Element) -> str:
-    """The name of the function that adds A B to C; the module will define it."""
+    """The name of the function that adds A B to C. The module will contain its definition."""
     kernel = kernel_for(element)
     if not element.is_integer:
         vector, name = kernel.vector_type, _fma(kernel)
@@ -97,7 +97,7 @@ def _text(name: str, kernel: Microkernel) -> str:
 
 
 def _rows_text(kernel: Microkernel, n: int, before: str, start: str, after: str) -> list[str]:
-    """The loop over blocks of `n` rows, in it that over the depth."""
+    """The loop over blocks of `n` rows; its body is the loop over the depth."""
     kind, size, vector, r = kernel.kind, kernel.element.bytes, kernel.vector_type, range(n)
     text = [
         f"test{n}:",

@@ -1,7 +1,7 @@
-"""Arithmetic of the thread interface on the lanes of a CPU's vectors.
+"""Arithmetic of the thread interface for the lanes of a CPU's vectors.
 
-Operations on 16-bit floats are computed in f32 and rounded. Rounding twice is
-correct for add, mul, div and sqrt of 16-bit floats.
+Operations on 16-bit floats are computed in f32 and rounded. For add, mul, div and sqrt the second
+rounding does not change the result.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class ArithmeticOps(Integers):
 
     def binary(self, name: str, element: Element, a: Lanes, b: Lanes, flags: str = "") -> Lanes:
         if name[0] == "f":
-            flags = ""  # results are the interpreter's
+            flags = ""  # with the interpreter's results
         if element in _SMALL and name[0] == "f":
             wide = [self.convert("fpext", element, F32, x) for x in (a, b)]
             return self.convert(
@@ -39,7 +39,7 @@ class ArithmeticOps(Integers):
         return self.apply(word, element, a, b)
 
     def apply(self, word: str, element: Element, a: Lanes, b: Lanes) -> Lanes:
-        """An instruction of two operands of a type and a result of it."""
+        """The result of an instruction on two operands of one type."""
         if isinstance(a, str) and isinstance(b, str):
             return self.emit(f"{word} {scalar_type(element)} {a}, {b}")
         x, y = self.wide(element, a), self.wide(element, b)
@@ -87,8 +87,8 @@ class ArithmeticOps(Integers):
         return self.convert("fptrunc", F32, element, result)
 
     def _number_of(self, a: Lanes, b: Lanes, extreme: Lanes) -> Lanes:
-        """`extreme`, or the number among `a` and `b` where the other is NaN: LLVM narrows the
-        intrinsic to 16 bits and takes a signalling NaN for the result there."""
+        """`extreme`, or the number among `a` and `b` if the other is NaN. LLVM narrows the
+        intrinsic to 16 bits, and would return a signalling NaN there."""
         first = self.compare("uno", F32, a, a)
         second = self.compare("uno", F32, b, b)
         return self.select(F32, first, b, self.select(F32, second, a, extreme))
@@ -164,7 +164,7 @@ class ArithmeticOps(Integers):
         return self.cast(name, scalar_type(source), scalar_type(target), source, a)
 
     def cast(self, word: str, old: str, new: str, source: Element, a: Lanes) -> Lanes:
-        """LLVM's cast instruction `word` between types of one lane."""
+        """The result of LLVM's cast instruction `word` between types of one lane."""
         if isinstance(a, str):
             return self.emit(f"{word} {old} {a} to {new}")
         return VectorValue(self.emit(f"{word} <32 x {old}> {self.wide(source, a)} to <32 x {new}>"))
@@ -207,7 +207,7 @@ class ArithmeticOps(Integers):
         return self.cast("trunc", "i32", "i16", I32, high)
 
     def _to_f64(self, name: str, source: Element, a: Lanes) -> Lanes:
-        """An integer as an f64; one of more than 53 bits rounded to odd."""
+        """An integer as an f64. An integer of more than 53 bits is rounded to odd."""
         if source.bits <= 32:
             return self.convert(name, source, F64, a)
         low = self.compare("ne", I64, self.binary("and", I64, a, "2047"), "0")

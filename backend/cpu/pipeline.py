@@ -1,4 +1,4 @@
-"""The pipeline for the CPU: a table of stages, as `tileir.backend.pipeline` is for GPUs."""
+"""The pipeline for the CPU: a table of stages, like `tileir.backend.pipeline` for GPUs."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ def _legalize(module: Module, context: Context) -> Module:
 
 
 def _strip_mine(module: Module, context: Context) -> PassResult:
-    """Chunks of values in buffers are slices of the buffers; a math function that two loops need is
-    computed once."""
+    """Strip-mine as for GPUs, except that chunks of values in buffers are slices of the buffers,
+    and that a math function that two loops need is computed once."""
     from tileir.backend.cpu.dots import buffered_tiles
 
     sliced = buffered_tiles(module.functions[context.kernel])

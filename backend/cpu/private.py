@@ -1,5 +1,5 @@
 """Private memory of lanes on a CPU: vectors of all lanes' elements, one after the other, in memory
-that the caller passes. Tiles of megabytes do not fit a stack."""
+that the caller passes. Tiles of megabytes would not fit the stack."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _LINE = 64
 
 
 class PrivateMemoryOps(MemoryOps):
-    """Private memory, from the address `%private`."""
+    """Private memory, at the address `%private`."""
 
     private_bytes = 0
     """Bytes that were allotted."""
@@ -42,8 +42,8 @@ class PrivateMemoryOps(MemoryOps):
             self._store(element, at, [value], None, 0, False)
 
     def _vectors(self, element: Element, count: int, place: Lanes, index: Lanes) -> Iterator[Lanes]:
-        """The addresses of the vectors of `count` neighbours from `index` on, which all lanes
-        share."""
+        """The addresses of the vectors of `count` neighbours from `index` on. `index` is uniform
+        over the lanes."""
         first = self.emit(f"sext i32 {index} to i64")
         for i in range(count):
             number = self.emit(f"add nsw nuw i64 {first}, {i}") if i else first
@@ -55,7 +55,7 @@ class PrivateMemoryOps(MemoryOps):
 
 class PrivateBuffer:
     """Memory of `size` bytes for the lifetime of the object, at an `address` that is aligned for
-    vectors. Untouched pages take no memory. Raises `LaunchError` (TIR0708) where the memory is not
+    vectors. Untouched pages take no memory. Raises `LaunchError` (TIR0708) if the memory is not
     available."""
 
     def __init__(self, size: int) -> None:

@@ -1,5 +1,5 @@
-"""The memory that a launch may access, as its code looks it up (`checks`): the arrays of the
-arguments, and the globals of the module."""
+"""The memory that a launch may access, in the form in which its code checks it (`checks`): the
+arrays of the arguments, and the globals of the module."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ _ALL = (1 << 64) - 1
 
 @attrs.frozen(eq=False)
 class MemoryRegion:
-    """Memory called `name`: `size` bytes from the address `first`. `dims` are distances in bytes
-    and extents of rows of `run` bytes that follow one another, where there is something between
-    them."""
+    """Memory called `name`: `size` bytes from the address `first`. If there are gaps between
+    elements, `dims` are the distances in bytes and the extents of the dimensions, and `run` is the
+    number of contiguous bytes."""
 
     name: str
     first: int
@@ -48,11 +48,12 @@ class MemoryRegion:
 
     @property
     def end(self) -> int:
-        """The address past its last byte."""
+        """The address after its last byte."""
         return self.first + self.size
 
     def surrounds(self, at: int, size: int) -> bool:
-        """Whether `size` bytes at the address `at` are between its first byte and its last one."""
+        """Whether `size` bytes at the address `at` are between its first byte and its end; they may
+        be in a gap."""
         return self.first <= at and at + size <= self.end
 
     def contains(self, at: int, size: int) -> bool:
@@ -71,7 +72,7 @@ def address(array: np.ndarray[Any, Any]) -> int:
 
 
 def _rows(array: np.ndarray[Any, Any]) -> tuple[tuple[tuple[int, int], ...], int]:
-    """Dimensions with bytes between, outer ones first, and bytes that follow one another."""
+    """The dimensions with gaps, outermost first, and the number of contiguous bytes."""
     run, reach = array.itemsize, array.itemsize
     rows: list[tuple[int, int]] = []
     strides = zip(map(abs, array.strides), array.shape, strict=True)
@@ -89,21 +90,21 @@ def _rows(array: np.ndarray[Any, Any]) -> tuple[tuple[tuple[int, int], ...], int
 @attrs.frozen(eq=False)
 class RegionRecord:
     """The memory that a pointer to `own` may access: the regions of arrays that share memory with
-    it, or `own` in parts. Read-only regions come first: what belongs to one is not written."""
+    it, or `own` in parts. Read-only regions come first, since a byte of one is never written."""
 
     own: MemoryRegion
     regions: tuple[MemoryRegion, ...]
 
     @property
     def may_write(self) -> bool:
-        """Whether some of it may be written."""
+        """Whether any of it may be written."""
         return any(x.writable for x in self.regions)
 
 
 @attrs.frozen(eq=False)
 class Bounds:
-    """The records of the parameters, `None` for numbers, and of the globals of a launch, and the
-    memory that they are written in."""
+    """The records of the parameters (None for numbers) and of the globals of a launch, and the
+    memory that contains the records."""
 
     records: tuple[RegionRecord | None, ...]
     everything: RegionRecord
@@ -113,8 +114,8 @@ class Bounds:
 
     @staticmethod
     def of(owns: Sequence[MemoryRegion | None], more: Iterable[MemoryRegion] = ()) -> Bounds:
-        """The bounds of parameters and globals with memory `owns`; pointers of unknown origin may
-        access all of it and `more`."""
+        """The bounds of parameters and globals with memory `owns`. Pointers of unknown origin may
+        access all of it, and `more`."""
         present = [x for x in owns if x is not None]
         grouped = {id(x): group for group in _overlapping(present) for x in group}
         records_of = tuple(None if x is None else _record(x, grouped[id(x)]) for x in owns)
@@ -124,8 +125,8 @@ class Bounds:
         return Bounds(records_of, all_regions, memory, addresses)
 
     def fault(self, record: int | None, at: int, size: int, writes: bool) -> tuple[str, str]:
-        """The error code of an out-of-bounds access of `size` bytes at the address `at`, and its
-        region."""
+        """The error code of an out-of-bounds access of `size` bytes at the address `at`, and the
+        name of the region."""
         regions = self.everything if record is None else self.records[record]
         assert regions is not None
         near = [r for r in regions.regions if r.surrounds(at, size)]
@@ -162,8 +163,8 @@ def _overlapping(regions: Sequence[MemoryRegion]) -> list[list[MemoryRegion]]:
 
 
 def _record(own: MemoryRegion, group: list[MemoryRegion]) -> RegionRecord:
-    """The record of a pointer to `own`: dense arrays that overlap are one region, or parts of one
-    where some are read-only."""
+    """The record of a pointer to `own`. Dense arrays that overlap are one region, or several parts
+    if some of them are read-only."""
     if len(group) > 1 and not any(x.dims for x in group):
         first, end = min(x.first for x in group), max(x.end for x in group)
         parts = _parts(own, group)
@@ -177,8 +178,8 @@ def _read_only_first(regions: Iterable[MemoryRegion]) -> tuple[MemoryRegion, ...
 
 
 def _parts(own: MemoryRegion, group: list[MemoryRegion]) -> list[MemoryRegion]:
-    """The memory of the dense arrays of `group`, in parts that are writable and parts that belong
-    to a read-only one."""
+    """The memory of the dense arrays of `group`, split into writable parts and parts that belong to
+    a read-only array."""
     ends = sorted({x.first for x in group} | {x.end for x in group})
     parts: list[MemoryRegion] = []
     for first, end in pairwise(ends):
@@ -192,7 +193,7 @@ def _parts(own: MemoryRegion, group: list[MemoryRegion]) -> list[MemoryRegion]:
 def _encode(
     record_list: Sequence[RegionRecord | None], everything: RegionRecord
 ) -> tuple[Any, tuple[int, int]]:
-    """Records, their regions and dimensions as words, one after the other, with their addresses."""
+    """The records, their regions and dimensions as consecutive words, with their addresses."""
     constant_vector = [*record_list, everything]
     regions = [r for x in constant_vector if x is not None for r in x.regions]
     start = RECORD * len(constant_vector)

@@ -1,7 +1,7 @@
-"""Kernels whose instances may wait for one another.
+"""Detection of kernels whose instances may wait for one another.
 
-A thread runs one instance to its end before the next, so an instance that waits for a later one
-would wait forever. The interpreter interleaves them.
+A thread runs one instance to its end before the next one, so an instance that waits for a later one
+would wait forever. The interpreter interleaves instances.
 """
 
 from __future__ import annotations
@@ -14,8 +14,9 @@ from tileir.op import Op
 
 
 def may_spin_wait(module: Module) -> bool:
-    """Whether a function of `module` reads, in a loop or where a loop may call it, what other
-    instances may be about to write: by an atomic op whose old value it uses, or a volatile load."""
+    """Whether a function of `module` repeatedly reads memory that other instances may write: in a
+    loop, or in a function that a loop may call, by an atomic op whose old value it uses or by a
+    volatile load."""
     functions = [f for f in module.functions.values() if not f.is_declaration]
     called = {name for f in functions for op in _looping(f) for name in _callees(op)}
     return any(

@@ -1,4 +1,5 @@
-"""The thread interface for a CPU: the 32 lanes of a warp, which is all of a block, in lockstep."""
+"""The thread interface for a CPU: the 32 lanes of a warp in lockstep. A block consists of one
+warp."""
 
 from __future__ import annotations
 
@@ -56,7 +57,7 @@ class CpuThread(BoundsChecked, PrivateMemoryOps):
     def unpack(self, element: Element, word: Lanes) -> list[Lanes]:
         return unpack_word(self, element, word, 32 // element.bits)
 
-    # Where the lanes are ------------------------------------------------------------------------
+    # Position of the lanes -----------------------------------------------------------------------
 
     def lane(self) -> Lanes:
         return AffineValue("0", 1, "0")
@@ -65,7 +66,7 @@ class CpuThread(BoundsChecked, PrivateMemoryOps):
         return "0"
 
     def thread(self) -> Lanes:
-        """Index of the lane in its block."""
+        """The index of the lane in its block."""
         return self.lane()
 
     def program_id(self, axis: int) -> Lanes:
@@ -104,17 +105,17 @@ class CpuThread(BoundsChecked, PrivateMemoryOps):
         return value
 
     def _select_bits(self, a: Lanes, lane: Lanes) -> Lanes:
-        """Bits of a mask by lane."""
+        """The bits of a mask, as an i1 per lane."""
         bits = self.emit(f"bitcast {vector_type(I1)} {self.wide(I1, a)} to i{WIDTH}")
         shifted = self.binary("lshr", I32, bits, self.binary("and", I32, lane, "31"))
         return self.cast("trunc", "i32", "i1", I32, shifted)
 
     def warp_barrier(self) -> None:
-        """The lanes of the block are those of its one warp."""
+        """Do nothing: lanes are in lockstep."""
         self.barrier()
 
     def barrier(self) -> None:
-        """Lanes are in lockstep."""
+        """Do nothing: lanes are in lockstep."""
 
     # Control flow -------------------------------------------------------------------------------
 
@@ -150,7 +151,8 @@ class CpuThread(BoundsChecked, PrivateMemoryOps):
     def _branch(
         self, condition: str, elements: Sequence[Element], body: Callable[[], Sequence[Lanes]]
     ) -> list[Lanes]:
-        """`body` where a condition, uniform over the lanes, holds, else zeros."""
+        """The results of `body` if `condition`, which is uniform over the lanes, is true; else
+        zeros."""
         kinds, outcome = list[str](), list[list[Lanes]]()
         before, inside, after = self.label, self.fresh_label("then"), self.fresh_label("after")
         self.line(f"br i1 {condition}, label %{inside}, label %{after}")
@@ -200,7 +202,7 @@ class CpuThread(BoundsChecked, PrivateMemoryOps):
         self.start(exit_)
         return [VectorValue(x) for x in last]
 
-    # What GPUs have instructions for ------------------------------------------------------------
+    # Operations that are GPU instructions ---------------------------------------------------------
 
     def copy_async(
         self, size: int, offset: Lanes, constant: int, pointer: Lanes, mask: Lanes | None,
@@ -215,7 +217,7 @@ class CpuThread(BoundsChecked, PrivateMemoryOps):
         self._store(F32, self._place(place), copied, self.active_under(predicate), 0, False)
 
     def commit_copies(self) -> None:
-        """Copies are synchronous."""
+        """Do nothing: copies are synchronous."""
 
     def wait_copies(self, pending: int) -> None:
-        """Copies are synchronous."""
+        """Do nothing: copies are synchronous."""

@@ -1,9 +1,10 @@
 """A grid distributed over threads of this machine's processors.
 
-The threads persist, since starting one takes as long as a small kernel. A system wakes them on any
-processor, on a machine of few processors often on that of the launching thread, and moves one away
-milliseconds later: two threads then share one processor for as long as most kernels run. They are
-therefore kept off the launching processor, where there is another.
+The threads persist, since starting one takes as long as a small kernel. The operating system may
+wake a thread on any processor, on a machine of few processors often on that of the launching
+thread, and moves it only milliseconds later. Two threads would then share one processor for as long
+as most kernels run. If there are other processors, the threads are therefore kept off the launching
+one.
 """
 
 from __future__ import annotations
@@ -30,9 +31,9 @@ def parallel_for(
     part: Callable[[int, int], None], total: int, workers: int,
     abandon: Callable[[], None] = lambda: None,
 ) -> None:  # fmt: skip
-    """`part` of consecutive ranges of `total`, in order of their beginning, by this thread and
-    `workers - 1` others. Raises what a `part` does, or a signal handler that runs meanwhile, once
-    all that began have ended; `abandon` is called first, to make them end soon."""
+    """Call `part` on consecutive ranges of `total`, in this thread and `workers - 1` others. Ranges
+    start in order. Exceptions of `part`, or of a signal handler that runs meanwhile, are raised
+    once all started ranges have ended; `abandon` is called first, to make them end soon."""
     if total == 0:
         return
     if workers == 1 or total == 1:
@@ -65,7 +66,7 @@ def parallel_for(
 
 
 class _ThreadPool:
-    """Threads, and the processors that they were last told to run on."""
+    """Threads, and the processors on which they may run."""
 
     def __init__(self, workers: int) -> None:
         self._affinities: dict[int, frozenset[int] | None] = {}
@@ -75,7 +76,8 @@ class _ThreadPool:
         self._affinities[threading.get_native_id()] = None
 
     def keep_off_this_processor(self) -> None:
-        """Let the threads run where this one may, but for the processor it is on."""
+        """Let the threads run on the processors that this thread may use, except the one that it is
+        on."""
         allowed = _allowed_processors()
         other_processors = allowed - {_current()} or allowed
         for thread, affinity in tuple(self._affinities.items()):

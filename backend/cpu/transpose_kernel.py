@@ -1,4 +1,4 @@
-"""The function that transposes matrices, blocks of 16 rows and columns at a time in registers."""
+"""The function that transposes matrices, by blocks of 16 rows and 16 columns in registers."""
 
 from __future__ import annotations
 
@@ -12,14 +12,16 @@ BLOCK = 16
 
 
 def transposing_function(thread: Any, element: Element) -> str:
-    """The name of the function that writes the transpose of a matrix, noted for the module."""
+    """The name of the function that writes the transpose of a matrix. The module will contain its
+    definition."""
     name = f"@transpose.{scalar_type(element)}"
     thread.declare(_text(name, scalar_type(element), element.bytes))
     return name
 
 
 def _text(name: str, kind: str, size: int) -> str:
-    """Element (i, j) goes to (i / WIDTH) panel + j row + i % WIDTH."""
+    """The definition of the function. Element (i, j) is stored at (i / WIDTH) panel + j row + i %
+    WIDTH."""
     vector, r = f"<{BLOCK} x {kind}>", range(BLOCK)
     lines = [
         f"define internal void {name}(ptr noalias %from, ptr noalias %to, i64 %rows, i64 %columns, "

@@ -1,4 +1,4 @@
-"""Values of all lanes: making vectors, and taking single lanes out of them."""
+"""Values of all lanes: construction of vectors, and extraction of single lanes."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Values(Body):
         return constant(I32, number & 0xFFFFFFFF)
 
     def wide(self, element: Element, x: Lanes) -> str:
-        """`x` as the operand of an LLVM vector."""
+        """`x` as an LLVM vector operand."""
         if isinstance(x, VectorValue):
             return x.text
         if isinstance(x, AffineValue):
@@ -81,7 +81,7 @@ class Values(Body):
     # Masks --------------------------------------------------------------------------------------
 
     def conjunction(self, a: Lanes | None, b: Lanes | None) -> Lanes | None:
-        """Lanes in `a` and `b`; None and `true` are all."""
+        """The lanes that are in both `a` and `b`. None and `true` stand for all lanes."""
         if a is None or a == "true":
             return b
         if b is None or b == "true":
@@ -99,16 +99,16 @@ class Values(Body):
         return VectorValue(self.emit(f"and {kind} {self.wide(I1, a)}, {self.wide(I1, b)}"))
 
     def active_under(self, mask: Lanes | None) -> Lanes | None:
-        """The lanes that run and are in `mask`; None for all."""
+        """The active lanes that are in `mask`; None for all lanes."""
         condition = self.conjunction(self.active, mask)
         return None if condition == "true" else condition
 
     def mask(self, condition: Lanes | None) -> str:
-        """`condition` as the operand of a vector of i1."""
+        """`condition` as a vector of i1."""
         return EVERYWHERE if condition is None else self.wide(I1, condition)
 
     def any_of(self, condition: Lanes) -> str:
-        """Whether there is a lane in `condition`."""
+        """Whether `condition` is true in any lane."""
         if isinstance(condition, str):
             return condition
         name = f"@llvm.vector.reduce.or.v{WIDTH}i1"

@@ -1,5 +1,5 @@
-"""Many kernels in one module of machine code: one run of LLVM and of the assembler, one module to
-load."""
+"""Many kernels in one module of machine code: LLVM and the assembler run once, and one module is
+loaded."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Array = np.ndarray[Any, Any]
 
 @attrs.frozen(slots=False, eq=False)
 class Batch:
-    """Kernels by name: the plan of each, and why others were refused."""
+    """Kernels by name: the plan of each, and the reasons why others were rejected."""
 
     ptx: str
     target: Target
@@ -34,14 +34,14 @@ class Batch:
 
     @cached_property
     def machine_code(self) -> Assembled:
-        """Machine code of all. Raises `CompileError`."""
+        """The machine code of all kernels. Raises `CompileError`."""
         return assemble(self.ptx, "batch", self.target)
 
 
 def compile_batch(
     modules: Sequence[Module], target: str, options: Sequence[Options] | None = None
 ) -> Batch:
-    """Compile the only kernel of each of `modules`, whose names are all different."""
+    """Compile the only kernel of each of `modules`. The names of the kernels must be distinct."""
     machine = target_named(target)
     chosen = options or [Options()] * len(modules)
     parts: list[KernelText] = []

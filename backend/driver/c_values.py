@@ -1,4 +1,4 @@
-"""Words as values of C."""
+"""Conversion of 64-bit words to C values."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _TYPES: dict[str, Any] = {
 
 
 def c_values(kinds: Sequence[str], words: Sequence[int]) -> list[Any]:
-    """Words of 64 bits as the C values of the types of `kinds`."""
+    """Words of 64 bits as the C values of types `kinds`."""
     return [
         _TYPES.get(kind, ctypes.c_uint64).from_buffer_copy(word.to_bytes(8, "little"))
         for kind, word in zip(kinds, words, strict=True)

@@ -1,4 +1,4 @@
-"""The CUDA driver, as far as launching needs it."""
+"""The functions of the CUDA driver that launching needs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _SHARED_ATTRIBUTE = "CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES"
 
 @cache
 def driver() -> CudaDriver:
-    """The driver, initialised. Raises `LaunchError` (TIR0711) where there is none."""
+    """The initialized driver. Raises `LaunchError` (TIR0711) if there is none."""
     try:
         from cuda.bindings import driver as cuda  # pyright: ignore
     except ImportError as error:
@@ -31,7 +31,7 @@ def driver() -> CudaDriver:
 
 
 def available() -> str | None:
-    """Why nothing can be launched here; None where it can."""
+    """The reason why nothing can be launched here; None if launches are possible."""
     try:
         cuda = driver()
         cuda.context()
@@ -42,7 +42,7 @@ def available() -> str | None:
 
 @attrs.frozen(eq=False)
 class CudaDriver:
-    """The driver's functions, with errors as `LaunchError` (TIR0711)."""
+    """The driver's functions. They raise `LaunchError` (TIR0711) for errors of the driver."""
 
     cuda: Any
 
@@ -54,7 +54,8 @@ class CudaDriver:
         return values[0] if values else None
 
     def context(self) -> int:
-        """The current context, device 0's primary one where there is none; as a key."""
+        """The current context as a key. If there is none, the primary context of device 0 becomes
+        current."""
         current = self.check(self.cuda.cuCtxGetCurrent(), "cuCtxGetCurrent")
         if int(current):
             return int(current)
@@ -64,7 +65,7 @@ class CudaDriver:
         return int(primary)
 
     def capability(self) -> tuple[int, int]:
-        """Compute capability of the current device, e.g. (9, 0)."""
+        """The compute capability of the current device, e.g. (9, 0)."""
         self.context()
         device = self.check(self.cuda.cuCtxGetDevice(), "cuCtxGetDevice")
         kinds = self.cuda.CUdevice_attribute
@@ -77,7 +78,7 @@ class CudaDriver:
         return major, minor
 
     def multiprocessors(self) -> int:
-        """Multiprocessors of the current device."""
+        """The number of multiprocessors of the current device."""
         self.context()
         device = self.check(self.cuda.cuCtxGetDevice(), "cuCtxGetDevice")
         kind = self.cuda.CUdevice_attribute.CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT
@@ -85,7 +86,8 @@ class CudaDriver:
         return self.check(get(kind, device), "cuDeviceGetAttribute")
 
     def load(self, compiled: Any, kernel: str) -> Any:
-        """The kernel's handle, from machine code, or from PTX where no assembler is installed."""
+        """The kernel's handle, loaded from machine code, or from PTX if no assembler is
+        installed."""
         try:
             code = compiled.cubin
         except TileirError as error:
@@ -97,18 +99,18 @@ class CudaDriver:
         return self.check(function, "cuModuleGetFunction")
 
     def allow_shared(self, function: Any, size: int) -> None:
-        """Let `function` have `size` bytes of shared memory per block."""
+        """Allow `function` to use `size` bytes of shared memory per block."""
         kind = getattr(self.cuda.CUfunction_attribute, _SHARED_ATTRIBUTE)
         self.check(self.cuda.cuFuncSetAttribute(function, kind, size), "cuFuncSetAttribute")
 
     def allow_clusters(self, function: Any) -> None:
-        """Let `function` have clusters of more blocks than every machine has."""
+        """Allow `function` to have clusters of more blocks than the portable maximum."""
         kind = getattr(self.cuda.CUfunction_attribute, _CLUSTER_ATTRIBUTE)
         self.check(self.cuda.cuFuncSetAttribute(function, kind, 1), "cuFuncSetAttribute")
 
     def clusters(self, function: Any, size: int, threads: int, shared: int) -> int:
-        """The number of clusters of `size` blocks of `threads` of `function` that are resident at
-        once: clusters stay within groups of multiprocessors."""
+        """The number of clusters of `size` blocks, with `threads` threads each, of `function` that
+        are resident at once. Clusters do not extend across groups of multiprocessors."""
         config = self.cuda.CUlaunchConfig()
         config.gridDimX, config.gridDimY, config.gridDimZ = size, 1, 1
         config.blockDimX, config.blockDimY, config.blockDimZ = threads, 1, 1
@@ -120,7 +122,7 @@ class CudaDriver:
         self, function: Any, grid: Sequence[int], threads: int, shared: int, stream: int,
         values: Sequence[Any],
     ) -> None:  # fmt: skip
-        """Start a grid of blocks of `threads`."""
+        """Start a grid of blocks with `threads` threads each."""
         pointers = (ctypes.c_void_p * max(1, len(values)))(*map(ctypes.addressof, values))
         result = self.cuda.cuLaunchKernel(
             function, *grid, threads, 1, 1, shared, stream, ctypes.addressof(pointers), 0
@@ -128,7 +130,7 @@ class CudaDriver:
         self.check(result, "cuLaunchKernel")
 
     def allocate(self, size: int) -> int:
-        """Address of `size` bytes on the device."""
+        """The address of `size` newly allocated bytes on the device."""
         return int(self.check(self.cuda.cuMemAlloc(size), "cuMemAlloc"))
 
     def free(self, address: int) -> None:
@@ -146,7 +148,7 @@ class CudaDriver:
             self.check(self.cuda.cuMemcpyDtoH(host, address, size), "cuMemcpyDtoH")
 
     def synchronize(self) -> None:
-        """Wait for everything launched in the current context."""
+        """Wait for all work that was launched in the current context."""
         self.check(self.cuda.cuCtxSynchronize(), "cuCtxSynchronize")
 
 

@@ -1,4 +1,4 @@
-"""Globals of a module, filled before a launch."""
+"""Initialization of a module's globals before a launch."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ class GlobalInitializers:
     _values: dict[str, Any] = attrs.field(factory=dict)
 
     def note(self, name: str, values: Any) -> None:
-        """Copy `values`, for every context."""
-        import numpy as np  # for kernels that have globals
+        """Record a copy of `values`, for every context."""
+        import numpy as np  # only kernels with globals need it
 
         self._values[name] = np.array(values, order="C", copy=True)
 
     def into(self, cuda: CudaDriver, context: int, function: Any) -> None:
-        """Copy all to the module of `function` in `context`, after what was launched there.
+        """Copy all contents to the module of `function` in `context`, after earlier launches there.
         Raises LaunchError (TIR0710, TIR0711)."""
         if not self._values:
             return
@@ -39,7 +39,7 @@ class GlobalInitializers:
 
 @contextmanager
 def _in(cuda: CudaDriver, context: int) -> Generator[None, None, None]:
-    """Make `context` the current context in the body."""
+    """Make `context` the current context within the body."""
     if cuda.context() == context:
         yield
         return

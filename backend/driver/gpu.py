@@ -22,7 +22,7 @@ _ENCODE = "cuTensorMapEncodeTiled"
 
 @cache
 def gpu() -> Gpu:
-    """The GPUs. Raises `LaunchError` (TIR0711) where there is no driver."""
+    """The GPUs of this machine. Raises `LaunchError` (TIR0711) if there is no driver."""
     cuda = driver()
     count = int(cuda.check(cuda.cuda.cuDeviceGetCount(), "cuDeviceGetCount"))
     library = ctypes.CDLL("libcuda.so.1")
@@ -30,13 +30,13 @@ def gpu() -> Gpu:
 
 
 def _address(library: ctypes.CDLL, name: str) -> int:
-    """The address of a function; 0 where the library has none of that name."""
+    """The address of a function; 0 if the library has no function of that name."""
     function = getattr(library, name, None)
     return 0 if function is None else ctypes.cast(function, ctypes.c_void_p).value or 0
 
 
 def gpu_target() -> str:
-    """The target of the current GPU. Raises `LaunchError` (TIR0711) for an unknown one."""
+    """The target of the current GPU. Raises `LaunchError` (TIR0711) for an unknown GPU."""
     major, minor = driver().capability()
     for name in (f"sm_{major}{minor}a", f"sm_{major}{minor}", f"sm_{major}0"):
         if name in TARGETS:
@@ -46,9 +46,9 @@ def gpu_target() -> str:
 
 @attrs.frozen(eq=False)
 class Gpu:
-    """Kernels launched through the driver: `tileir.backend.runtime.dispatch.LaunchDevice`.
-    `devices`: how many GPUs there are; `launch_address`: that of `cuLaunchKernel` in the driver's
-    library, `encode_address` that of `cuTensorMapEncodeTiled`."""
+    """Launches kernels through the driver: a `tileir.backend.runtime.dispatch.LaunchDevice`.
+    `devices` is the number of GPUs. `launch_address` and `encode_address` are the addresses of
+    `cuLaunchKernel` and `cuTensorMapEncodeTiled` in the driver's library."""
 
     cuda: CudaDriver
     devices: int
@@ -56,7 +56,7 @@ class Gpu:
     encode_address: int = 0
 
     def owner(self, address: int) -> int | None:
-        """The number of the GPU that can reach `address`; None where it is no memory of one."""
+        """The number of the GPU that can access `address`; None if it is not GPU memory."""
         cuda = self.cuda.cuda
         self.cuda.context()
         kind = cuda.CUpointer_attribute.CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL
@@ -64,7 +64,8 @@ class Gpu:
         return None if int(status) else int(owner)
 
     def current(self) -> int:
-        """The number of the GPU that this thread works with; the first one where it is new."""
+        """The number of the current GPU of this thread; the first one in a thread that has not used
+        a GPU."""
         self.cuda.context()
         return int(self.cuda.check(self.cuda.cuda.cuCtxGetDevice(), "cuCtxGetDevice"))
 
@@ -78,8 +79,8 @@ class Gpu:
 
     @contextmanager
     def on(self, device: int) -> Generator[None, None, None]:
-        """Make the primary context of GPU number `device` current in the body, if another GPU is
-        the current one."""
+        """Make the primary context of GPU number `device` current within the body, if another GPU
+        is current."""
         if self.current() == device:
             yield
             return

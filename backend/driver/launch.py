@@ -3,7 +3,7 @@
     kernel = Kernel(compiled)
     kernel[(rows,)](x, y, 4096)
 
-The only module that imports the CUDA bindings, when a kernel is loaded.
+The CUDA bindings are imported when the first kernel is loaded.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _PORTABLE = 8
 class LoadedKernel:
     """A compiled kernel, loaded on its first launch on a device.
 
-    Launches use the device and the stream of their arrays. Thread-safe.
+    Launches use the device and the stream of their arrays. Several threads may use one object.
     """
 
     def __init__(self, compiled: CompiledKernel) -> None:
@@ -65,7 +65,7 @@ class LoadedKernel:
 
     def __getitem__(self, grid: int | Sequence[int]) -> Callable[..., None]:
         """This kernel with a grid of 1 to 3 extents: a function of the kernel's arguments in order,
-        and `stream`. It does nothing where an extent is 0. Keep it to launch the same grid
+        and `stream`. It does nothing if an extent is 0. It may be kept to launch the same grid
         repeatedly. Raises LaunchError (TIR0710)."""
         extents: Any = grid if type(grid) is tuple else (grid,)
         if {*map(type, extents)} != {int} or len(extents) > 3 or min(extents) < 1:
@@ -75,8 +75,8 @@ class LoadedKernel:
         return partial((self._dispatcher or self._dispatching()).call, extents)
 
     def fill(self, name: str, values: Any) -> None:
-        """Set the module's global `name` to `values`, a host array of its type, for every launch
-        from now on. Raises LaunchError (TIR0710) where there is none, or its size differs."""
+        """Set the module's global `name` to `values`, a host array of its type, for every later
+        launch. Raises LaunchError (TIR0710) if there is no such global, or if its size differs."""
         plan = self.compiled.plan
         if name not in plan.globals:
             names = ", ".join(plan.globals) or "none"
@@ -99,7 +99,7 @@ class LoadedKernel:
         return self._dispatcher
 
     def function(self, cuda: CudaDriver) -> Any:
-        """The driver's handle of the kernel in the current context, its globals filled."""
+        """The driver's handle of the kernel in the current context, with its globals filled."""
         context = cuda.context()
         function = self._functions.get(context)
         if function is None:
@@ -114,15 +114,15 @@ class LoadedKernel:
     @cached_property
     def plain(self) -> LoadedKernel:
         """The fallback kernel for arguments that tensor maps cannot describe. Raises LaunchError
-        (TIR0710) where the program itself uses tensor maps."""
+        (TIR0710) if the program itself uses tensor maps."""
         fallback = self.compiled.fallback
         if fallback is None:
             raise launch_error("the arguments do not fit the kernel's tensor maps")
         return LoadedKernel(fallback)
 
     def non_tma_variant(self, units: tuple[int, ...] | None) -> LoadedKernel:
-        """The kernel for arguments that the host plan refuses; `units` are the alignments of their
-        tensors, None where no variant has them."""
+        """The kernel for arguments that the host plan rejects. `units` are the alignments of their
+        tensors, None if no variant supports them."""
         with self._lock:
             if units not in self._non_tma_variants:
                 variant = None if units is None else self.compiled.non_tma_variant(units)
@@ -134,15 +134,15 @@ class LoadedKernel:
     def split_k_variant(
         self, cuda: CudaDriver, grid: Sequence[int], numbers: list[int]
     ) -> LoadedKernel | None:
-        """The kernel with split-K within a cluster, where the launcher chooses that and it is
-        faster; None for this one."""
+        """The kernel with split-K within a cluster, if the launcher may choose it and it is faster;
+        None for this kernel."""
         if not self._chooses_split_k:
             return None
         key = (*grid, *self._integers(numbers))
         if key not in self._split_k_variants:
             if len(self._split_k_variants) >= _MOST_MAPS:
                 self._split_k_variants.clear()
-            # Few launches ask.
+            # Few launches need it.
             from tileir.backend.performance_model.choose_split_k import best_ranks
 
             source, processors = self.compiled.stages["input"], cuda.multiprocessors()
@@ -152,7 +152,7 @@ class LoadedKernel:
 
     @property
     def _chooses_split_k(self) -> bool:
-        """Whether the launcher chooses how many blocks share K."""
+        """Whether the launcher chooses the number of blocks that share K."""
         return self.compiled.options.split_k == 0 and "input" in self.compiled.stages
 
     def _integers(self, numbers: Sequence[int]) -> tuple[tuple[int, int], ...]:
@@ -164,15 +164,14 @@ class LoadedKernel:
         )  # fmt: skip
 
     def _of(self, ranks: int) -> LoadedKernel | None:
-        """This kernel, by `ranks` blocks; None where that is this one."""
+        """This kernel with `ranks` blocks that share K; None if this kernel has that many."""
         variant = None if ranks == 1 else self.compiled.split_k_variant(ranks)
         if variant is None:
             return None
         return self._by_ranks.setdefault(ranks, LoadedKernel(variant))
 
     def blocks(self, cuda: CudaDriver) -> int:
-        """Blocks, or clusters of them, that work at once, where each works for many program
-        instances."""
+        """The number of blocks, or clusters of blocks, that run at once in a persistent kernel."""
         if self._blocks is None:
             plan, processors = self.compiled.plan, cuda.multiprocessors()
             size = plan.cluster[0]
@@ -184,7 +183,7 @@ class LoadedKernel:
         return self._blocks
 
     def map(self, cuda: CudaDriver, values: MapValues) -> Any:
-        """A tensor map, encoded when it is first asked for."""
+        """A tensor map, encoded on the first request."""
         tensor_map = self._maps.get(values)
         if tensor_map is None:
             if len(self._maps) >= _MOST_MAPS:
@@ -196,9 +195,9 @@ class LoadedKernel:
         self, cuda: CudaDriver, grid: Sequence[int], values: list[Any], stream: int,
         conditions: tuple[Condition, ...] = (),
     ) -> RepeatableLaunch:  # fmt: skip
-        """Launch with C values in the current context the version of this kernel that is right for
-        them; `conditions` are those under which a launcher comes here. Raises `LaunchError`
-        (TIR0711)."""
+        """Launch, in the current context, the version of this kernel that suits the C values.
+        `conditions` are the conditions under which a launcher reaches this version. Raises
+        `LaunchError` (TIR0711)."""
         host = self.compiled.host
         if host is None:
             return self._launch(cuda, grid, values, stream, conditions)
@@ -224,7 +223,8 @@ class LoadedKernel:
         self, cuda: CudaDriver, grid: Sequence[int], values: Sequence[Any], stream: int,
         conditions: tuple[Condition, ...],
     ) -> RepeatableLaunch:  # fmt: skip
-        """Launch this version for a grid of instances, or of the blocks that work for them."""
+        """Launch this version for a grid of instances, or of the persistent blocks that compute
+        them."""
         plan, function = self.compiled.plan, self.function(cuda)
         shared = plan.shared if plan.dynamic else 0
         cuda.launch(function, plan.blocks(grid), plan.threads, shared, stream, values)
@@ -242,7 +242,7 @@ class LoadedKernel:
 
 
 def _nothing(*arguments: Any, **keywords: Any) -> None:
-    """The launch of a grid without instances."""
+    """The launch of a grid without instances: do nothing."""
 
 
 def pack(parameters: Sequence[KernelParameter], arguments: Sequence[Any]) -> list[Any]:

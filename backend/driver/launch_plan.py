@@ -1,4 +1,4 @@
-"""The work of the host before a launch with a host plan: tensor maps and the grid."""
+"""The work of the host before a launch with a host plan: it computes tensor maps and the grid."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from tileir.backend.tma.host_plan import HostPlan, MapValues
 
 @attrs.frozen
 class LaunchPlan:
-    """The grid of blocks, what the kernel takes besides its arguments (the extents of the grid of
-    instances, or nothing), and its tensor maps."""
+    """The grid of blocks, the values that the kernel takes besides its arguments (the extents of
+    the grid of instances, or none), and its tensor maps."""
 
     grid: tuple[int, ...]
     extents: tuple[int, ...]
@@ -26,9 +26,9 @@ def plan_launch(
 ) -> LaunchPlan | None:
     """Plan the launch of a kernel with `plan` for instances on `grid`.
 
-    `numbers` are its arguments: addresses for pointers, any number for floats. `blocks` run at
-    once. Returns None if the plan rejects the arguments, so that the kernel without tensor maps has
-    to be launched.
+    `numbers` are its arguments: addresses for pointers, any number for floats. `blocks` is the
+    number of blocks that run at once. Returns None if the plan rejects the arguments; the kernel
+    without tensor maps is then launched.
     """
     extents = (*grid, 1, 1)[:3] if plan.persistent else ()
     maps = plan.map_values((*numbers, *extents))
@@ -40,6 +40,6 @@ def plan_launch(
 
 
 def as_number(value: Any) -> int:
-    """An argument as plans take it: a C value as its number, a float as 0."""
+    """The number of a C value, as host plans take it; 0 for a float."""
     number = getattr(value, "value", value)
     return int(number) if isinstance(number, int) else 0

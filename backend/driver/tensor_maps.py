@@ -19,10 +19,11 @@ _SWIZZLES = ("NONE", "32B", "64B", "128B")
 
 
 def encode_tensor_map(cuda: CudaDriver, values: MapValues) -> Any:
-    """The 128 bytes of a map, at an address that a kernel's parameter may have. Raises
-    `LaunchError` (TIR0711) where the driver refuses.
+    """The 128 bytes of a map, at an address with the alignment of a kernel parameter. Raises
+    `LaunchError` (TIR0711) if the driver rejects the map.
 
-    Of a map of one dimension, the driver reads no stride and refuses an empty array."""
+    For a map of one dimension, the driver reads no stride but rejects an empty array.
+    """
     api, recipe = cuda.cuda, values.recipe
     box = box_of(recipe.block, recipe.size, recipe.swizzle)
     wide, narrow = api.cuuint64_t, api.cuuint32_t
@@ -43,7 +44,7 @@ def encode_tensor_map(cuda: CudaDriver, values: MapValues) -> Any:
 
 
 def _innermost_first(kind: Any, numbers: Sequence[int]) -> list[Any]:
-    """Innermost first, as the driver counts dimensions."""
+    """The numbers as a C array, innermost dimension first, as the driver expects."""
     return [kind(n) for n in reversed(numbers)]
 
 

@@ -1,4 +1,4 @@
-"""Times of launches, by the GPU's own clock, with nothing of the launch before in its L2."""
+"""Times of launches by the GPU's clock. The L2 cache contains no data of earlier launches."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ class Stopwatch:
 
     @staticmethod
     def make() -> Stopwatch:
-        """A stopwatch of the current context. Raises `LaunchError`."""
+        """A stopwatch for the current context. Raises `LaunchError`."""
         cuda = driver()
         cuda.context()
         size = max(_LEAST_FLUSH, 2 * attribute(cuda, "L2_CACHE_SIZE"))
         return Stopwatch(cuda, cuda.allocate(size), size)
 
     def seconds(self, launch: Callable[[], None], count: int, budget: float = 0.2) -> list[float]:
-        """Seconds of each of up to `count` launches, fewer (3 at least) where they would take
-        longer than `budget` seconds in all; one more before does not count."""
+        """Seconds of each of up to `count` launches; fewer, but at least 3, if they would take
+        longer than `budget` seconds in all. One launch before them is not counted."""
         with self._events(2) as (start, end):
             first = self._batch(launch, [(start, end)])[0]
         repetitions = max(min(count, 3), min(count, int(budget / max(first, 1e-7))))
@@ -61,12 +61,12 @@ class Stopwatch:
                 cuda.cuda.cuEventDestroy(event)
 
     def close(self) -> None:
-        """Free the memory that flushes the L2."""
+        """Free the memory that is used to flush the L2 cache."""
         self.cuda.free(self._buffer)
 
 
 def attribute(cuda: CudaDriver, name: str) -> int:
-    """`CU_DEVICE_ATTRIBUTE_name` of the current device."""
+    """The value of `CU_DEVICE_ATTRIBUTE_name` on the current device."""
     device = cuda.check(cuda.cuda.cuCtxGetDevice(), "cuCtxGetDevice")
     kind = getattr(cuda.cuda.CUdevice_attribute, f"CU_DEVICE_ATTRIBUTE_{name}")
     return cuda.check(cuda.cuda.cuDeviceGetAttribute(kind, device), "cuDeviceGetAttribute")

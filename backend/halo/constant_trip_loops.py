@@ -27,7 +27,7 @@ _MAX_ITERATIONS = 1024
 
 @attrs.frozen
 class ConstantLoopNest:
-    """`loops` around a block, outermost first, and their constant trip counts."""
+    """The loops around a block, outermost first, and their constant trip counts."""
 
     loops: tuple[Loop, ...] = ()
     counts: tuple[int, ...] = ()
@@ -39,7 +39,7 @@ class ConstantLoopNest:
 
 def iteration_space(function: Function, root: Loop, label: str) -> ConstantLoopNest | None:
     """The loops from `root` down to the innermost one around block `label`; None unless their trip
-    counts are constants and the block executes once in each of their iterations."""
+    counts are constants and the block executes once per iteration."""
     nest = list(_around(function, root, label))
     counts = [trip_count(function, loop) for loop in nest]
     tree = dominance(function)
@@ -66,8 +66,8 @@ def _around(function: Function, root: Loop, label: str) -> Iterator[Loop]:
 def values_per_iteration(
     function: Function, space: ConstantLoopNest, symbols: Iterable[Symbol]
 ) -> list[dict[Symbol, int]] | None:
-    """The values of `symbols`, which vary in the loops, in every iteration; None where they depend
-    on more than the iteration."""
+    """The values of `symbols`, which vary in the loops, in every iteration; None if they depend on
+    anything but the iteration."""
     moving = [s for s in symbols if not isinstance(s, Iteration)]
     if not all(isinstance(s, Value) for s in moving):
         return None

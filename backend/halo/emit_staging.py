@@ -59,7 +59,7 @@ class HaloStaging:
 
     @property
     def sample(self) -> Load:
-        """A load whose cache options the copy takes."""
+        """A load whose cache options the copy uses."""
         return self.footprint.windows[0].read.op
 
     @property

@@ -72,8 +72,8 @@ class Window:
 
 @attrs.frozen
 class Footprint:
-    """`height` x `width` elements around `windows`; what `footprint_of` gives is covered by them
-    without gaps."""
+    """A footprint of `height` x `width` elements around `windows`. The windows of one that
+    `footprint_of` returns cover it without gaps."""
 
     origin: Polynomial
     rows: Polynomial
@@ -103,8 +103,8 @@ class Footprint:
 def footprint_of(
     reads: Sequence[WindowLoad], is_useful: Callable[[Footprint], bool] = lambda _: True
 ) -> Footprint | None:
-    """The smallest footprint of `reads`, which have one base pointer, of those that are useful;
-    None where they do not cover rows and columns without gaps."""
+    """The smallest footprint of `reads`, which have one base pointer, for which `is_useful` is
+    true; None if no footprint is covered without gaps."""
     candidates = (_footprint(reads, rows, columns) for rows, columns in _unit_candidates(reads))
     footprints = [u for u in candidates if u and is_useful(u) and _is_covered(u)]
     return min(footprints, key=lambda u: u.height * u.width, default=None)
@@ -115,7 +115,7 @@ def _distinct_elements(steps: tuple[tuple[int, Step], ...]) -> int:
 
 
 def _unit_candidates(reads: Sequence[WindowLoad]) -> Iterator[tuple[Polynomial, Polynomial]]:
-    """Candidates for the distances between rows and between columns."""
+    """Yield candidates for the distances between rows and between columns."""
     steps = [step for read in reads for step in read.form.steps.values()]
     distances = [Polynomial({m: c}) for shift in _shifts(reads) for m, c in shift.terms.items()]
     steps += [step for step in distances if step.constant is None]
@@ -151,8 +151,8 @@ def _generator_pairs(steps: Sequence[Polynomial]) -> Iterator[tuple[Polynomial, 
 def _footprint(
     reads: Sequence[WindowLoad], rows: Polynomial, columns: Polynomial
 ) -> Footprint | None:
-    """The rows and columns at these distances around all windows, which may leave gaps; None where
-    an address is between them."""
+    """The footprint of all windows with these distances between rows and columns. It may have gaps.
+    None if an address is not on its grid."""
     windows: list[Window] = []
     for read, shift in zip(reads, _shifts(reads), strict=True):
         window = _window(read, shift, rows, columns)
@@ -204,7 +204,8 @@ def _positions(
 
 
 def _row_and_column(form: Polynomial, rows: Polynomial, columns: Polynomial) -> Step | None:
-    """`form` as a number of rows and columns; None where it is no such sum."""
+    """`form` as a number of rows and columns; None if it is not a sum of multiples of both
+    distances."""
     count = _count_rows(form, rows)
     if count is None:
         return None

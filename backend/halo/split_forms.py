@@ -38,15 +38,16 @@ def split_form(form: Polynomial, varies: Varies) -> SplitForm | None:
 
 
 def fold_fixed(form: SplitForm, fixed: Mapping[Symbol, int]) -> SplitForm:
-    """`form` with the symbols of `fixed`, which have one value, folded into the rest."""
+    """`form` with the symbols of `fixed`, each of which has a single value, folded into the
+    rest."""
     steps = {s: step for s, step in form.steps.items() if s not in fixed}
     constants = (scale(step, fixed[s]) for s, step in form.steps.items() if s in fixed)
     return SplitForm(steps, sum(constants, form.rest))
 
 
 def common_generators(forms: Iterable[Polynomial]) -> list[Polynomial]:
-    """A common divisor for each group of forms that are rational multiples of one another; zero
-    forms are left out."""
+    """A common divisor for each group of forms that are rational multiples of one another. Zero
+    forms are ignored."""
     generators: list[Polynomial] = []
     for form in forms:
         for index, other in enumerate(generators):
@@ -61,8 +62,7 @@ def common_generators(forms: Iterable[Polynomial]) -> list[Polynomial]:
 
 
 def _common_generator(a: Polynomial, b: Polynomial) -> Polynomial | None:
-    """The largest form that divides both; None where they are no rational multiples of each
-    other."""
+    """The largest form that divides both; None if they are not rational multiples of each other."""
     if a.terms.keys() != b.terms.keys():
         return b if not a.terms else None
     sizes = gcd(*a.terms.values()), gcd(*b.terms.values())

@@ -44,13 +44,14 @@ _WIDE = 8
 
 @pass_("stage-halo")
 def stage_halo(module: Module, *, shared: int = 24576, gain: int = 2) -> PassResult:
-    """Copy the footprint of overlapping windows to shared memory once, and read the windows there.
+    """Copy the footprint of overlapping windows to shared memory once, and read the windows from
+    there.
 
     A stencil or convolution, as a loop over the taps of a filter or unrolled, loads most elements
     of a buffer several times. The loads of a block cover a tile and its halo. This pass loads these
     elements once, coalesced and masked, into shared memory, and a barrier makes them visible to all
-    threads. `shared` is the limit of shared memory in bytes. `gain` is the least ratio of elements
-    that the windows read to elements that they cover.
+    threads. `shared` is the limit of shared memory in bytes. `gain` is the minimum ratio of
+    elements that the windows read to elements that they cover.
 
     - Addresses must be affine in lanes and iterations, and cover rows and columns without gaps.
     - The loops must have constant trip counts, and no op in them may write the buffer.
@@ -385,7 +386,7 @@ def _window_load(
 def _candidate(
     region: HaloRegion, group: Sequence[WindowLoad], shared: int, gain: int
 ) -> StagingCandidate | None:
-    """The footprint of `group`, if there is one that is worth staging and may be staged."""
+    """The footprint of `group`, if staging it is allowed and worth it, else None."""
     function, first = region.function, group[0].op
     if _are_wide(function, group):
         return None
@@ -420,8 +421,9 @@ def _candidate(
 
 
 def _are_wide(function: Function, group: Sequence[WindowLoad]) -> bool:
-    """Whether threads load all windows many bytes at a time, as those that differ by whole rows.
-    The L1 cache has what they load again; from shared memory they would read it by elements."""
+    """Whether threads load all windows many bytes at a time, as with windows that differ by whole
+    rows. The L1 cache then contains the elements that are loaded repeatedly; from shared memory,
+    threads would read them one by one."""
     widths = AccessWidths(function)
     sizes = (cast(Element, element_of(w.op.results[0].type)).bytes for w in group)
     return all(
@@ -431,7 +433,7 @@ def _are_wide(function: Function, group: Sequence[WindowLoad]) -> bool:
 
 
 def _saves_loads(footprint: Footprint, gain: int) -> bool:
-    """Whether elements are read repeatedly, `gain` times on average."""
+    """Whether each element is read `gain` times or more on average."""
     covered = footprint.height * footprint.width
     return footprint.elements_read > covered and footprint.elements_read >= gain * covered
 

@@ -28,14 +28,15 @@ class AccessWidths:
         return alignment(self.function)
 
     def runs(self, pointer: Operand) -> tuple[int, ...]:
-        """Per dimension, how many neighbours have neighbouring addresses."""
+        """For each dimension, the number of neighbours with consecutive addresses."""
         return self.facts.of(pointer).contiguity
 
     def nearest(self, pointer: Operand) -> int:
-        """The dimension along which most neighbours have neighbouring addresses; where none have
-        for certain, that along which they are likely to; where none are, that of the shortest
-        stride; the last of several. Which of the strides that are parameters is shorter is a
-        guess, made for operands of dots: these change their layout anyway."""
+        """The dimension along which most neighbours have consecutive addresses. If none are known
+        to have, it is the dimension along which they are likely to; if none are likely to, the
+        dimension with the shortest stride; the last of several. For strides that are parameters,
+        the shorter one is a guess, which is made for operands of dots: these change their layout
+        anyway."""
         shape, runs = shape_of(pointer.type), self.runs(pointer)
         first = min(range(len(shape)), key=lambda d: (-min(runs[d], shape[d]), -d))
         if runs[first] > 1 or len(shape) < 2:
@@ -54,12 +55,12 @@ class AccessWidths:
 
     def width(self, op: Op, dim: int) -> int:
         """The largest power of two of neighbours along `dim` that one thread may access at once:
-        contiguous, aligned to their size, all under one mask, none outside the tile."""
+        they are contiguous, aligned to their total size, under one mask, and within the tile."""
         masks = [self.facts.of(m) for m in (getattr(op, "mask", None), op.predicate) if m]
         return self._width(op, dim, masks)
 
     def aligned_width(self, op: Op, dim: int) -> int:
-        """`width` where all elements are under one mask."""
+        """The width as in `width`, if all elements were under one mask."""
         return self._width(op, dim, ())
 
     def _width(self, op: Op, dim: int, masks: Sequence[Alignment]) -> int:

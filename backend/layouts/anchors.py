@@ -62,8 +62,8 @@ _SCATTER = "gpu.cluster_scatter"
 
 class _AnchoredAccess:
     """An access of elements of `size` bytes, `width` of them at once, that runs `frequency` times.
-    `sectors` tells whether the sectors count that two writes of 16 bytes share, `adds` whether it
-    adds floats to memory, and `far` whether neighbours are a stride apart."""
+    `sectors` states whether the sectors that two 16-byte writes share count, `adds` whether the
+    access adds floats to memory, and `far` whether neighbours are a stride apart."""
 
     def __init__(
         self, width: int, size: int, write: bool, frequency: int, sectors: bool, adds: bool,
@@ -244,7 +244,7 @@ class AnchorLayouts:
             for op in filter(is_access, block.ops):
                 shape, order, _ = self._wish(op)
                 if op in self._results:
-                    continue  # it has a layout of its own
+                    continue  # such an access has its own layout
                 has_runs = self.contiguity.runs(op.inputs[0])[order[0]] > 1
                 if has_runs or self._is_near(op, order[0]) or self._is_far(op, order[0]):
                     access = self._access(op, order[0], around.frequency(label))
@@ -299,7 +299,10 @@ class AnchorLayouts:
         neighbours per thread make the scan more expensive. Atomic accesses of neighbours that share
         a sector wait for each other.
         """
-        from tileir.backend.layouts.stride_classes import StrideClass, distances  # few ask so much
+        from tileir.backend.layouts.stride_classes import (
+            StrideClass,
+            distances,
+        )  # few accesses need it
 
         is_scanned = self._scanned.get(shape_of(op.inputs[0].type)) == dim
         if is_scanned or op.mnemonic != "store":
@@ -309,7 +312,10 @@ class AnchorLayouts:
 
     def _is_far(self, op: Op, dim: int) -> bool:
         """Whether neighbours along `dim` are a stride apart."""
-        from tileir.backend.layouts.stride_classes import StrideClass, distances  # few ask so much
+        from tileir.backend.layouts.stride_classes import (
+            StrideClass,
+            distances,
+        )  # few accesses need it
 
         pointer = op.inputs[0]
         strided = distances(self.function, pointer)[dim] is StrideClass.STRIDED
@@ -326,11 +332,13 @@ class AnchorLayouts:
         return _AnchoredAccess(width, size, write, frequency, sectors, adds, far)
 
     def _is_result(self, op: Op) -> bool:
-        """Whether `op` writes, or adds to memory, what is computed of dots, element by element, and
-        of no loads, in elements of which an instruction accesses fewer than threads would own. If
-        it accesses a word or less, or a loop runs it, the dots may be those of a loop before it, or
-        of earlier iterations: all lanes then write neighbours, whatever loads of the same shape
-        need."""
+        """Whether `op` stores, or adds to memory, values that are computed element by element from
+        dots and no loads, with fewer elements per instruction than threads would own.
+
+        If it accesses at most a word, or a loop runs it, the dots may be those of a loop before it,
+        or of earlier iterations: all lanes then write neighbours, whatever loads of the same shape
+        need.
+        """
         if not op.effects & Effects.WRITE:
             return False
         shape, order, width = self._wish(op)
@@ -436,11 +444,14 @@ class AnchorLayouts:
         return blocked_layout(tile.shape, row_major(len(tile.shape)), row, self.num_warps)
 
     def serves(self, op: Op, layout: Layout) -> bool:
-        """Whether an access from `layout` is as good as from the op's own: as wide in the same
-        direction, or too small a tile for it to matter. Next to dots, a loop writes less than a
-        word at once from the own layout: where threads own neighbours, lanes leave gaps, so that an
-        instruction touches many lines, and several write each sector. Outside of loops, other
-        blocks multiply meanwhile, and fewer are resident where threads hold many addresses."""
+        """Whether an access from `layout` is as good as from the op's own layout: it is as wide in
+        the same direction, or the tile is too small for it to matter.
+
+        Next to dots, a store in a loop that writes less than a word at once uses its own layout. If
+        threads owned neighbours, lanes would leave gaps, so that an instruction would access many
+        lines, and several instructions would write each sector. Outside of loops, other blocks
+        multiply meanwhile, and fewer blocks are resident if threads need many addresses.
+        """
         shape, order, width = self._wish(op)
         if prod(shape) <= _LANES * self.num_warps:
             return True
@@ -454,7 +465,7 @@ class AnchorLayouts:
         return layout.extents == own.extents and width <= run
 
     def width(self, op: Op) -> int:
-        """Elements that a thread reads at once."""
+        """The number of elements that a thread reads at once."""
         return self._wish(op)[2]
 
     def _layout(self, shape: Vector, order: Vector, own: int = 0, least: int = 1) -> Layout:
@@ -501,8 +512,8 @@ class AnchorLayouts:
         return any(shape_of(kind) == shape for kind in types)
 
     def _has_whole_lines(self, shape: Vector, fast: int) -> bool:
-        """Whether neighbours along `fast` take whole lines in each access of a tile of `shape`, so
-        that lanes may as well access lines that are far apart."""
+        """Whether neighbours along `fast` fill whole cache lines in each access of a tile of
+        `shape`. Lanes may then access lines that are far apart."""
         types = [op.inputs[0].type for op in accesses(self.function)]
         sizes = [_element_bytes(kind) for kind in types if shape_of(kind) == shape]
         return bool(sizes) and shape[fast] * min(sizes) % LINE_BYTES == 0
@@ -517,7 +528,8 @@ class AnchorLayouts:
         return False
 
     def _wish(self, op: Op) -> tuple[Vector, Vector, int]:
-        """Shape of an access, its dimensions fastest first, and elements per thread access."""
+        """The shape of an access, its dimensions with the fastest first, and the number of elements
+        per access of a thread."""
         if op not in self._wishes:
             self._wishes[op] = self._requested_layout(op)
         return self._wishes[op]
@@ -537,7 +549,7 @@ def _without_ones(shape: Vector, order: Vector) -> _Accessed:
 
 
 def _slices(function: Function) -> Iterator[Op]:
-    """The ops that read the shared memory of other blocks of the cluster."""
+    """Yield the ops that read the shared memory of other blocks of the cluster."""
     scattered = any(op.mnemonic == _SCATTER for op in function.ops)
     reading = (_REMOTE, _STAGED) if scattered else (_REMOTE,)
     return (op for op in function.ops if op.mnemonic in reading)
@@ -552,7 +564,7 @@ def _wide(kind: object, order: Vector | None = None) -> tuple[Vector, Vector, in
 
 
 def accesses(function: Function) -> Iterator[Op]:
-    """The ops of `function` that access global memory through a tile of pointers."""
+    """Yield the ops of `function` that access global memory through a tile of pointers."""
     return (op for op in function.ops if is_access(op))
 
 
@@ -566,9 +578,10 @@ def is_access(op: Op) -> bool:
 
 
 def free_loads(anchors: AnchorLayouts) -> frozenset[Op]:
-    """Loads next to wgmma that need no layout of their own, because they have few elements or no
+    """Loads next to wgmma that need no layout of their own, because they have few elements, or no
     neighbours for a vector access. Their elements then need not move between threads, which need no
-    barrier. What is stored to the addresses of a load moves anyway."""
+    barrier. Loads from addresses to which the kernel also stores are not free, since the stored
+    values move anyway."""
     function, few = anchors.function, _LANES * anchors.num_warps
     if not any(op.mnemonic == "gpu.wgmma" for op in function.ops):
         return frozenset()
@@ -589,7 +602,7 @@ def _is_strided(anchors: AnchorLayouts, op: Op) -> bool:
 
 
 def contiguous_dim(op: Op, contiguity: AccessWidths) -> int:
-    """The dimension along which an access finds most neighbours."""
+    """The dimension along which an access has most neighbours."""
     return contiguity.nearest(op.inputs[0])
 
 
@@ -622,8 +635,8 @@ def neighbours_first(source: Layout, dim: int) -> Layout:
 
 
 def vector_run(layout: Layout, dim: int) -> int:
-    """The number of neighbours along `dim` in the first registers of a thread, in order, of which
-    the first is at a multiple of that number in every thread."""
+    """The number of neighbours along `dim` in the first registers of a thread, in order. In every
+    thread, the first of them is at a multiple of that number."""
     length, count = 1, 0
     for vector in layout.register:
         if vector[dim] != length or sum(vector) != length:

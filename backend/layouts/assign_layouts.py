@@ -5,8 +5,8 @@ and the width that alignment allows (the paper's coalescing, section 5.2.2). Val
 of their definition. Values that are cheap to rematerialize (ranges, splats, broadcasts and
 arithmetic on them alone, and loads of vectors of at most one element for each thread) have no
 layout of their own. They are rematerialized in every requested layout, so that address arithmetic
-never moves between threads. `gpu.convert_layout` converts the remaining values. What warps reduce
-together has the layout in which it is used.
+never moves between threads. `gpu.convert_layout` converts the remaining values. The result of a
+reduction across warps has the layout in which it is used.
 """
 
 from __future__ import annotations
@@ -144,7 +144,7 @@ class _Assignment:
         return None
 
     def _settle_reduction(self, op: Op) -> None:
-        """Give the results of `op`, which warps exchange through shared memory, the layout that
+        """Assign the results of `op`, which warps exchange through shared memory, the layout that
         their users request, so that they are not exchanged twice."""
         results = [r for r in op.results if _is_tile(r)]
         requested = dict.fromkeys(
@@ -152,7 +152,7 @@ class _Assignment:
         )
         if not requested:
             return
-        from tileir.backend.layouts.reduction_plan import may_read_in  # few kernels reduce
+        from tileir.backend.layouts.reduction_plan import may_read_in  # few kernels need it
 
         operand = cast(Tile, op.inputs[0].type)
         source = self._source(op) or self.anchors.default_layout(operand)
@@ -309,7 +309,7 @@ class _Assignment:
             edge = cast(Successor, getattr(op, field.name))
             arguments = tuple([self._operand(*next(needed), ops) for _ in edge.arguments])
             changes[field.name] = Successor(edge.label, arguments)
-        if op.elementwise and layout is not None:  # the results are laid out as the operands are
+        if op.elementwise and layout is not None:  # the results have the layout of the operands
             results = tuple([Value(_laid_out(r.type, layout), r.name) for r in op.results])
             new = op.with_fields(**changes, results=results)
         else:
@@ -404,15 +404,16 @@ def _dot_layouts_of(function: Function, anchors: AnchorLayouts) -> DotLayoutMap:
 
 
 def _is_index(name: str, index: int) -> bool:
-    """Whether an operand is the indices of a gather, which are read element by element with the
-    result."""
+    """Whether an operand is the indices of a gather, which are read element by element, as the
+    result is written."""
     return name == "gather" and index == 1
 
 
 def _layout_from_operands(op: Op, planned: Layout | None) -> Layout | None:
-    """The layout of the results of an op whose operands decide it; `planned` where they may. A
-    reshape that moves elements is one that moves none, and a conversion: those choose where in
-    shared memory elements stand, a reshape stores them in row-major order."""
+    """The layout of the results of an op whose operands determine it, or `planned` if they allow
+    it. A reshape that moves elements becomes a reshape that moves none and a conversion:
+    conversions choose where elements are placed in shared memory, whereas a reshape stores them in
+    row-major order."""
     if isinstance(op, Reshape) and not is_layout_only(op):
         moved = cast(Tile, op.value.type)
         return cast(Layout, moved.layout).reshape(moved.shape, shape_of(op.to))

@@ -1,4 +1,4 @@
-"""Largest elements of rows that matter only where they pass a bound."""
+"""Row maxima that matter only if they exceed a bound."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ class _RowMaxSearch:
         return ConditionalRowMax(*operands, axis=largest.axis, results=results)
 
     def _largest(self, operand: Operand) -> tuple[Reduce | None, Operand]:
-        """The reduction that `operand` is, times what."""
+        """The reduction that computes `operand`, and the value that it is multiplied by."""
         op, scale = self._op(operand), cast(Operand, constant(operand.type, 1.0))
         if isinstance(op, FMul) and _plain(op):
             for side, other in ((op.lhs, op.rhs), (op.rhs, op.lhs)):
@@ -162,7 +162,7 @@ class _RowMaxSearch:
         return op is None or ops.index(op) < ops.index(choice)
 
     def _is_less(self, op: Op | None, choice: Select) -> bool:
-        """Whether `op` is how much less a bound was than it is from here on."""
+        """Whether `op` is the old bound minus the new one."""
         if not isinstance(op, FSub) or not _plain(op):
             return False
         return op.lhs == choice.otherwise and op.rhs is choice.results[0]
@@ -171,17 +171,17 @@ class _RowMaxSearch:
         return self.defining_ops.get(operand) if isinstance(operand, Value) else None
 
     def _only(self, value: Operand, readers: Sequence[Op]) -> bool:
-        """Whether nothing but `readers` reads a value."""
+        """Whether `readers` are the only readers of a value."""
         return all(op in readers for op in self.read.get(cast(Value, value), ()))
 
 
 def _plain(op: FMul | FSub) -> bool:
-    """Whether an op computes in all places, rounding as the hardware does by itself."""
+    """Whether an op has no predicate and the default rounding."""
     return op.rounding is Rounding.NEAREST and not op.ftz and op.predicate is None
 
 
 def _by_lanes(op: Any) -> bool:
-    """Whether rows of f32 are distributed over lanes of a warp, and results as rows are."""
+    """Whether rows of f32 are distributed over the lanes of a warp, and results in the same way."""
     kind, result = op.values[0].type, op.results[0].type
     if kind.element is not F32 or not isinstance(result, Tile) or kind.layout is None:
         return False

@@ -155,7 +155,8 @@ class ComponentLayouts:
     # Preferences ------------------------------------------------------------------------------
 
     def _see(self, op: Op, weight: int) -> None:
-        """Join the values that `op` passes on to their component, and record its preferences."""
+        """Join the values between which `op` passes elements into one component, and record its
+        preferences."""
         loads = op.effects is Effects.READ or any(v in self.loaded for v in op.inputs)
         if weight > 1 and loads and op.results and op.results[0] in self.cheap:
             self.loaded[op.results[0]] = weight
@@ -212,7 +213,7 @@ class ComponentLayouts:
 
     def _see_access(self, op: Op, anchor: Layout, results: list[Value], weight: int) -> None:
         if op.results and not results:
-            return  # it is loaded where it is needed
+            return  # it is loaded in the layout that is needed
         if op in self.free:
             self._vote(results[0], anchor, 0)
             return
@@ -225,7 +226,7 @@ class ComponentLayouts:
 
     def _see_copied(self, op: Op, result: Value, weight: int) -> None:
         """Prefer the layout in which threads copy a tile that they then read from shared memory:
-        each thread then reads only its own copies, without a barrier."""
+        each thread then reads only its own copies, and needs no barrier."""
         if self.dots.dots or self.dots.values:
             return
         readers = uses(self.function)
@@ -337,9 +338,9 @@ class ComponentLayouts:
         return layout if exchanges > 0 else None
 
     def _spread(self, root: Value, tile: Tile) -> Layout | None:
-        """The default layout of what reductions in loops deliver through shared memory, if a thread
-        then joins the partial results of fewer elements, and nothing needs the result next to what
-        was reduced. None for other tiles."""
+        """The default layout for the result of reductions in loops through shared memory, if a
+        thread then combines the partial results of fewer elements, and no user needs the result
+        next to the reduced elements. None for other tiles."""
         sources = self.reductions.get(root, ())
         if not sources or any(op.mnemonic != "reduce" or weight == 1 for op, weight in sources):
             return None
@@ -362,8 +363,8 @@ class ComponentLayouts:
         return layout
 
     def _cost_of_reloads(self, root: Value, layout: Layout) -> int:
-        """The bytes that all threads load for the operands that are loaded in `layout`: a vector
-        that is broadcast along rows costs the less, the more rows a thread owns."""
+        """The bytes that all threads load for the operands that are loaded in `layout`: the more
+        rows a thread owns, the fewer bytes a vector costs that is broadcast along rows."""
         loads: dict[tuple[Value, Layout], None] = {}
         pending = [(value, layout) for value in self.reloads.get(root, ())]
         while pending:
@@ -390,7 +391,7 @@ class ComponentLayouts:
         scans = self.scans.get(root)
         if not scans:
             return True
-        from tileir.backend.layouts.reduction_plan import scans_along  # few kernels scan
+        from tileir.backend.layouts.reduction_plan import scans_along  # few kernels need it
 
         return all(scans_along(layout, cast(Any, op).axis) for op in scans)
 
@@ -420,9 +421,9 @@ class ComponentLayouts:
                 return
 
     def _demanded_of_words(self, root: Value) -> Layout | None:
-        """The layout in which users need a component of words that are unpacked, of what is
-        transposed, or of indices, masks or loaded values that a loop carries: what is shifted and
-        joined or repeated costs less in several threads than to move."""
+        """The layout in which users need a component of words that are unpacked, of transposed
+        values, or of indices, masks or loaded values that a loop carries: shifting, joining or
+        repeating them in several threads costs less than moving them."""
         values = list(self._members(root))
         computed = [op.mnemonic for v in values if (op := self.definitions.get(v)) is not None]
         has_floats = any(cast(Any, tile_type_of(v.type)).element.is_float for v in values)
@@ -448,9 +449,9 @@ class ComponentLayouts:
         return any(op is not None and op.mnemonic == "gpu.local_load" for op in defined)
 
     def _is_informed(self, root: Value, seen: set[Value]) -> bool:
-        """Whether what is computed of a component reaches an op or a component with a layout. Rows
-        that are stored to shared memory have one, unless they are joined of halves: threads store
-        as many neighbours of what they join."""
+        """Whether values computed from a component reach an op or a component with a layout. Rows
+        that are stored to shared memory have one, unless they are joined from halves: threads then
+        store as many neighbours as they join."""
         waiting = [(value, False) for value in self._members(root)]
         while waiting:
             value, joined = waiting.pop()
@@ -545,7 +546,8 @@ class ComponentLayouts:
         return any(self._root(op.results[0]) is root for op in self.free)
 
     def _requested_by_users(self, root: Value) -> Layout | None:
-        """The layout from which a reshape of a component that may have any moves nothing."""
+        """The layout from which a reshape moves no element, for a component that may have any
+        layout."""
         for op in self.takers.get(root, ()):
             result = op.results[0]
             waits = self.chosen.get(self._root(result), result) is None
@@ -584,8 +586,8 @@ class ComponentLayouts:
         )
 
     def _follows_pending(self, source: Operand) -> bool:
-        """Whether the layout of `source` depends on components alone whose layout is being chosen:
-        the chunks of a reduction are joined with what was reduced before."""
+        """Whether the layout of `source` depends only on components whose layout is being chosen:
+        the chunks of a reduction are combined with the result of earlier chunks."""
         if not self._counts(source) or source in self.fixed:
             return False
         root = self._root(cast(Value, source))
@@ -599,7 +601,7 @@ class ComponentLayouts:
     def _after(self, op: Op) -> Layout | None:
         source, path = (op.inputs[0], []) if op.mnemonic == "reduce" else self._source(op.inputs[0])
         if op.mnemonic != "reduce" and not self._is_decided(source, ()):
-            return None  # it follows this one
+            return None  # it depends on this component
         if self._follows_pending(source):
             return None
         assigned = self._laid_out_source(source)
@@ -625,5 +627,5 @@ class ComponentLayouts:
 
 
 def tile_type_of(type: Type) -> Type:
-    """A type; for a buffer, the type of its tiles."""
+    """The type itself; for a buffer, the type of its tiles."""
     return type.tile if isinstance(type, Buffer) else type

@@ -64,8 +64,8 @@ class DotLayouts:
 
 
 def k_order(mma: MmaInstruction, lanes: Sequence[int]) -> KOrder:
-    """The order in which the two lowest bits of the lane step along K by `lanes`, powers of two.
-    The other places take the other steps in turn: those of a word the shortest."""
+    """The order along K in which the two lowest bits of the lane step by `lanes`, powers of two.
+    The other bits take the remaining steps; those within a word take the shortest ones."""
     bits = max(mma.k.bit_length() - 1, *(step.bit_length() for step in lanes))
     others = [1 << i for i in range(bits) if 1 << i not in lanes]
     word = mma.per_word.bit_length() - 1
@@ -109,7 +109,7 @@ def reads_words_of_bytes(dot: Any) -> bool:
 
 
 def _usual(bits: int) -> Nesting:
-    """A nano-tile is 16 bytes of a row of C, at most 4 elements."""
+    """The default nano-tile: 16 bytes of a row of C, at most 4 elements."""
     width = max(1, min(4, 128 // bits))
     return Nesting((_LANES_M, _LANES_N * width), (1, width))
 
@@ -269,7 +269,7 @@ def dot_layouts_of(function: Function, num_warps: int) -> DotLayoutMap:
                     _claim_loads(source, kind, values)
     if not any(op.mnemonic == "gpu.wgmma_wait" for op in function.ops):
         return DotLayoutMap(dots, memo, values)
-    from tileir.backend.layouts.wgmma import wgmma_layouts_of  # seldom used
+    from tileir.backend.layouts.wgmma import wgmma_layouts_of  # few kernels need it
 
     group_layouts, grouped = wgmma_layouts_of(function, num_warps)
     return DotLayoutMap(dots, memo, {**values, **group_layouts}, grouped)
@@ -306,7 +306,7 @@ def _is_converted(operand: Operand, defining_ops: Mapping[Value, Op]) -> bool:
 
 def _makes_floats(op: Op) -> bool:
     """Whether an elementwise `op` converts integers to floats."""
-    from tileir.ops.cast import SIToFP, UIToFP  # operands of most dots are as loaded
+    from tileir.ops.cast import SIToFP, UIToFP  # operands of most dots are not converted
 
     return isinstance(op, (SIToFP, UIToFP))
 
@@ -316,8 +316,8 @@ def _dots_in_chains(
     defining_ops: Mapping[Value, Op],
     incoming: Mapping[Value, tuple[Operand, ...]],
 ) -> Iterator[Op]:
-    """Dots whose result, element by element, is the A of another, those others, and the dots of
-    which either continues the accumulator."""
+    """Yield dots whose result is, element by element, operand A of another dot; those other dots;
+    and dots that continue the accumulator of either."""
     dots = [op for op in function.ops if op.mnemonic == "dot"]
     continued = {op: set(_elementwise_sources(op.inputs[2], defining_ops, incoming)) for op in dots}
     chained: dict[Op, None] = {}
@@ -439,5 +439,5 @@ def dots_in_elements(operand: Operand, defining_ops: Mapping[Value, Op]) -> Iter
 
 
 def mma_of(dot: Any) -> MmaInstruction | None:
-    """The instruction of a dot; None for multiply-adds."""
+    """The instruction of a dot; None if it is computed by multiply-adds."""
     return instruction(_element(dot.a), dot.precision.value)

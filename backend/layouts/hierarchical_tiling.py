@@ -1,9 +1,9 @@
-"""Nested tiles that a kernel requests (the paper's hierarchical tiling, section 5.2.1).
+"""Nested tiles that a kernel requests (hierarchical tiling, MAPL 2019, section 5.2.1).
 
 The attributes `micro` and `nano` of a kernel, one number per dimension, state the contiguous part
-of a tile of that rank for a warp and for a thread: the lanes of a warp are `micro / nano`. They
-apply to results of multiply-adds and, in a kernel without dots, to loads and stores. Without them
-the compiler chooses.
+of a tile of that rank for a warp and for a thread. A warp has `micro / nano` lanes along each
+dimension. The attributes apply to results of multiply-adds and, in a kernel without dots, to loads
+and stores. Without them the compiler chooses.
 """
 
 from __future__ import annotations
@@ -32,7 +32,8 @@ class Nesting:
         return tuple(m // n for m, n in zip(self.micro, self.nano, strict=True))
 
     def fits(self, shape: Vector) -> bool:
-        """Whether tiles of `shape` are cut like this: of the same rank, and no smaller."""
+        """Whether tiles of `shape` are divided in this way: they have the same rank, and are not
+        smaller."""
         return len(shape) == len(self.micro) and all(
             extent >= micro for extent, micro in zip(shape, self.micro, strict=True)
         )

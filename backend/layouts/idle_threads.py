@@ -1,4 +1,4 @@
-"""Threads for which no tile of a kernel has an element."""
+"""Detection of threads that own no element of any tile of a kernel."""
 
 from __future__ import annotations
 
@@ -15,8 +15,9 @@ from tileir.types import Tile
 
 
 def idle(function: Function) -> Iterator[Diagnostic]:
-    """A remark (TIR0754) at the op of `function`, whose tiles have layouts, that keeps most
-    threads busy, if there are more: how many, and how few warps would do."""
+    """Yield a remark (TIR0754) at the op of `function`, whose tiles have layouts, that keeps the
+    most threads busy, if the block has more threads. It states the number of busy threads and the
+    number of warps that suffice."""
     tiles = _layouts(function)
     if not tiles:
         return
@@ -32,9 +33,9 @@ def idle(function: Function) -> Iterator[Diagnostic]:
 
 
 def fewest_warps(function: Function, warps: int) -> int:
-    """A number of warps that suffice for `function`, whose tiles have layouts for `warps`: less by
-    powers of two, as long as the others duplicate all elements of theirs. All of `warps`, if code
-    that is not the compiler's may tell threads apart."""
+    """The number of warps that suffice for `function`, whose tiles have layouts for `warps` warps.
+    It is reduced by powers of two as long as the other warps own only copies of elements. It is
+    `warps` if foreign code may distinguish threads."""
     tiles = _layouts(function)
     if not tiles or any(Effects.OUTSIDE in op.effects for op in function.ops):
         return warps
@@ -51,5 +52,5 @@ def _layouts(function: Function) -> list[tuple[Layout, Op]]:
 
 
 def _busy(layout: Layout) -> int:
-    """Threads that own an element that no earlier thread owns."""
+    """The number of threads that own an element that no earlier thread owns."""
     return layout.size("lane") * layout.size("warp") // replication(layout)

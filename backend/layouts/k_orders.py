@@ -1,10 +1,10 @@
 """The order in which dots by `mma` add along K.
 
-The lanes of a fragment of A or B own some columns or rows of it each. Which element along K stands
-in which of these places is free, as long as it is the same in A and B: a dot adds up all of K.
-Where operands are computed in layouts whose lanes own rows as those of fragments do, but other
-elements along K, such as the neighbours that a lane loads at once, the dot takes these places. No
-element then moves between lanes.
+Each lane of a fragment of A or B owns some of its columns or rows. The assignment of elements along
+K to these positions is free, as long as it is the same in A and B, because a dot adds over all of
+K. If operands are computed in layouts whose lanes own the same rows as those of fragments, but
+other elements along K (such as the neighbours that a lane loads at once), the dot uses that order
+along K. No element then moves between lanes.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def with_k_orders(function: Function, dots: DotLayoutMap, anchors: AnchorLayouts
 
 
 def _groups(dots: Mapping[Op, DotLayouts], origin: Mapping[Value, Op]) -> Iterator[list[Op]]:
-    """The dots of matrices by `mma`, those together that share an operand."""
+    """Yield groups of dots of matrices by `mma` that share operands."""
     groups: dict[Op, list[Op]] = {}
     users: dict[Operand, Op] = {}
     for op, layouts in dots.items():
@@ -145,7 +145,7 @@ def _of_pairs(layouts: DotLayouts, operand: int) -> Layout:
 
 
 def _orders(layouts: DotLayouts, dot: Op, sources: Sources) -> Iterator[KOrder]:
-    """The orders along K in which lanes have what they have in a source."""
+    """Yield the orders along K in which lanes own what they own in a source."""
     for source, k in zip(sources, (1, 0), strict=True):
         if source is None or source.rank != 2 or len(source.lane) != 5 or layouts.mma is None:
             continue
@@ -162,7 +162,7 @@ def _fits(dot: Op, order: KOrder) -> bool:
 
 
 def _bytes_to_move(dot: Op, layouts: DotLayouts, sources: Sequence[Layout | None]) -> int:
-    """Bytes of operands that threads exchange."""
+    """The bytes of operands that threads exchange."""
     moved = 0
     for operand, source, requested in zip(
         dot.inputs[:2], sources, (layouts.a, layouts.b), strict=True

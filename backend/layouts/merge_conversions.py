@@ -1,5 +1,5 @@
-"""What is combined with a tile in another layout, and converted to that layout then, is converted
-before: one conversion does for two."""
+"""Merging of conversions: if an op combines a converted tile with another one and its result is
+converted back, the other operand is converted instead. One conversion replaces two."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ _MOST_ITERATIONS = 8
 
 
 def merge_conversions(function: Function) -> Function:
-    """Compute an elementwise op whose result is converted in the layout that it is converted to, if
-    an operand has been converted from there, and only one other operand has not.
+    """Compute an elementwise op whose result is converted in the target layout of that conversion,
+    if all operands but one have been converted from that layout.
 
     before:
         %y = gpu.convert_layout f16<64, 64, #dot> %x {layout = #dot}
@@ -35,7 +35,8 @@ def merge_conversions(function: Function) -> Function:
         %z = fadd f16<64, 64, #rows> %x, %y
 
     The operand that is converted has no more bits than the result, and nothing else uses what was
-    converted."""
+    converted.
+    """
     for _ in range(_MOST_ITERATIONS):
         if sum(isinstance(op, ConvertLayout) for op in function.ops) < 2:
             break

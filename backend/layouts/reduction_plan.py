@@ -11,7 +11,7 @@ from tileir.types import Element, element_of
 
 
 def warps_along(source: Layout, axis: int) -> int:
-    """Number of warps that share one result element."""
+    """The number of warps that share one result element."""
     bits = sum(1 for vector in source.warp if vector[axis])
     return prod((d.count for d in source.digits("warp") if d.step[axis]), start=1 << bits)
 
@@ -35,7 +35,7 @@ def _is_diagonal(vector: tuple[int, ...], axis: int) -> bool:
 
 
 def _flat(vector: tuple[int, ...]) -> int:
-    """The coordinates side by side, for arithmetic on bits."""
+    """The coordinates as one number with disjoint bits, for arithmetic on bits."""
     return sum(n << (_COORDINATE_BITS * d) for d, n in enumerate(vector))
 
 
@@ -57,9 +57,9 @@ def scans_along(source: Layout, axis: int) -> bool:
 
 
 def may_read_in(source: Layout, axis: int, target: Layout | None) -> bool:
-    """Whether the result of a reduction of a tile in `source` may have the layout `target` at once:
-    where warps exchange their partial results through shared memory, which covers its elements, and
-    threads then join no more of them."""
+    """Whether the result of a reduction of a tile in `source` may have the layout `target`
+    directly: warps exchange their partial results through shared memory, which contains all
+    elements of the result, and threads then combine no more elements than in the usual layout."""
     if target is None or warps_along(source, axis) == 1:
         return False
     result = source.slice(axis)
@@ -85,5 +85,5 @@ def may_have_padding(op: Any) -> bool:
 
 
 def align_to_16(size: int) -> int:
-    """`size` bytes, rounded up to the widest access of a thread."""
+    """`size` bytes, rounded up to the widest access of a thread, 16 bytes."""
     return -(-size // 16) * 16

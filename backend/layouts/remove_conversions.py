@@ -1,4 +1,4 @@
-"""Conversions between layouts that others make needless."""
+"""Removal of redundant conversions between layouts."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def _simplify_conversion(op: Op, walk: Walk) -> Answer:
     value = work.before(source, 0)
     if value is None:
         return op
-    alone = work.ops[-1].results == (value,)  # then it takes over the name of the conversion
+    alone = work.ops[-1].results == (value,)  # it gets the name of the conversion
     return work.ops if alone else Replace((value,), tuple(work.ops))
 
 

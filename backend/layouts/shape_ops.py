@@ -86,7 +86,7 @@ def operand_layout_of(op: Op, result: Layout) -> Layout | None:
 
 
 def stays(op: Op) -> bool:
-    """Whether every element stays in its thread, by the types of such an op."""
+    """Whether, by the types of such an op, every element stays in its thread."""
     result, first = op.results[0].type, op.inputs[0].type
     if not isinstance(result, Tile) or not isinstance(first, Tile):
         return False
@@ -116,7 +116,7 @@ HALVES = frozenset({"join", "split", "cat"})
 """The ops that this is about."""
 
 
-# Every element stands where one of the operand does -----------------------------------------
+# Ops whose elements are all elements of the operand -----------------------------------------
 
 _CHEAP_SHAPES = frozenset({"make_range", "splat", "broadcast", "expand_dims", "trans"})
 

@@ -1,5 +1,5 @@
-"""Conversions are done where their results are needed, after the loads and matmuls in between are
-issued."""
+"""Sinking of conversions to the uses of their results, below loads and matmuls that are issued in
+between."""
 
 from __future__ import annotations
 
@@ -39,14 +39,15 @@ otherwise not."""
 
 
 def sink_conversions(function: Function) -> Function:
-    """Move each conversion to the block of its users, where one block has all of them, and runs
-    no more often. Move it, and casts of its result, to after the last load of its block that
+    """Move each conversion to the block of its users, if one block contains all of them and does
+    not run more often. Within the block, move it, and casts of its result, after the last load that
     precedes their first use.
 
     A tile would otherwise be in registers in two layouts during a loop between its definition and
     the users of the second layout. A conversion waits for the load of what it converts, and threads
-    that exchange elements wait for each other. A load after it would be issued only then, and loads
-    of several operands would take their latencies one after the other."""
+    that exchange elements wait for each other. A load after the conversion would be issued only
+    then, and the latencies of the loads of several operands would add up.
+    """
     function = _move_to_users(function)
     blocks = {
         label: _sink(block, _live_at_end(function, block))
@@ -120,8 +121,8 @@ def _sink(block: Block, leaving: Set[Value]) -> Block:
 
 
 def _is_issued_before(op: Op, read: Set[Operand]) -> bool:
-    """Whether conversions that it does not need come after `op`: it is a load of something that is
-    `read`, or starts a matmul, or lets another warpgroup do so."""
+    """Whether conversions that `op` does not need are moved after it: it loads a value that is
+    `read`, starts a matmul, or lets another warpgroup start one."""
     return op.mnemonic in (_MATMUL, _ARRIVAL) or (op.mnemonic == "load" and op.results[0] in read)
 
 
@@ -152,13 +153,13 @@ def _movable(block: Block, leaving: Set[Value]) -> set[Op]:
 
 
 def _live_at_end(function: Function, block: Block) -> Set[Value]:
-    """The values that later blocks use, and the arguments of the last op."""
+    """The values that later blocks use, and the operands of the terminator."""
     passed = {v for v in block.terminator.operands if type(v) is Value}
     return liveness(function).leaving[block.label] | passed
 
 
 def _live_registers(function: Function, block: Block) -> int:
-    """The most registers that tiles take at once in a block, addresses left out."""
+    """The largest number of registers that tiles take at once in a block, without addresses."""
     alive = {v: _bits(v) for v in liveness(function).leaving[block.label]}
     total = most = sum(alive.values())
     for op in reversed(block.ops):
@@ -172,7 +173,7 @@ def _live_registers(function: Function, block: Block) -> int:
 
 
 def _bits(value: Value) -> int:
-    """Bits of registers that each thread has for a tile, 0 for addresses and scalars."""
+    """The bits of registers that a tile takes in each thread; 0 for addresses and scalars."""
     if not isinstance(value.type, Tile) or isinstance(value.type.element, Pointer):
         return 0
     return cast(Layout, value.type.layout).size("register") * value.type.element.bits

@@ -58,24 +58,25 @@ class ShufflePlan:
 
     @property
     def shuffles(self) -> int:
-        """Words shuffled."""
+        """The number of words that are shuffled."""
         return sum(1 for mask in self.masks if mask or self.moves_lanes)
 
     @property
     def selects(self) -> int:
-        """Words chosen between."""
+        """The number of words that are selected."""
         return len(self.before) * len(self.source) + len(self.after) * len(self.target)
 
     @property
     def cycles(self) -> int:
-        """Cycles of a warp: a shuffle takes two, as an access of one wavefront does, and a select
-        one."""
+        """The cycles of a warp: a shuffle takes two, like an access of one wavefront, and a select
+        takes one."""
         return 2 * self.shuffles + self.selects
 
 
 def exchange(source: Layout, target: Layout, most_packed: int = 1) -> ShufflePlan | None:
     """The plan from `source` to `target`, with up to `most_packed` elements in a word; None if a
-    warp would need what another has, or lanes would need more than one register of one lane."""
+    warp would need elements of another warp, or if lanes would need several registers of one lane.
+    """
     from tileir.layout_algebra import flat_columns
 
     if source.rank != target.rank or source.repeats != target.repeats:

@@ -51,8 +51,9 @@ _ADDED: dict[Element, tuple[Element, ...]] = {
 
 @attrs.frozen
 class WgmmaInstruction:
-    """`wgmma.mma_async.sync.aligned.m64nNkK`: names of the operand types, and the element of the
-    accumulator. `turned` operands have rows or columns contiguous in shared memory, not K."""
+    """`wgmma.mma_async.sync.aligned.m64nNkK`: the names of the operand types, and the element type
+    of the accumulator. `turned` operands have rows or columns contiguous in shared memory, not K.
+    """
 
     n: int
     left: str
@@ -170,8 +171,8 @@ def wgmma_layouts_of(
 
 
 def columns_of(n: int, element: Element) -> int | None:
-    """Columns of one instruction, of the `n` that a warpgroup has: as many as there may be, the
-    same in all; None where no number of them divides `n`."""
+    """The number of columns of one instruction, for a warpgroup with `n` columns: the largest
+    possible divisor of `n`; None if there is none."""
     count = -(-n // MOST_COLUMNS)
     while count * COLUMNS <= n:
         if n % count == 0 and _fits(n // count, element):
@@ -213,8 +214,8 @@ def swizzle_of(rows: int, row: int) -> int:
 
 
 def why_not_elements(dot: Dot) -> Refusal | None:
-    """Why warpgroups cannot multiply elements of A's type into those of C, whatever the shapes;
-    None where they can."""
+    """The reason why warpgroups cannot multiply elements of A's type into those of C, whatever the
+    shapes; None if they can."""
     a, c = (cast(Element, element_of(x.type)) for x in (dot.a, dot.c))
     if c not in _ADDED.get(a, ()) or (a is F32 and dot.precision is not Precision.TF32):
         return Refusal(f"no wgmma of {a} at precision {dot.precision.value} in {c}")
@@ -222,7 +223,7 @@ def why_not_elements(dot: Dot) -> Refusal | None:
 
 
 def why_not_wgmma(dot: Dot) -> Refusal | None:
-    """Why `wgmma` cannot compute `dot`; None where it can."""
+    """The reason why `wgmma` cannot compute `dot`; None if it can."""
     (m, n), k = shape_of(dot.c.type)[-2:], shape_of(dot.a.type)[-1]
     a, b = (cast(Element, element_of(x.type)) for x in (dot.a, dot.b))
     if len(shape_of(dot.c.type)) != 2:
@@ -240,14 +241,16 @@ def why_not_wgmma(dot: Dot) -> Refusal | None:
 
 
 def parts_along_k(dot: Dot) -> list[tuple[int, int]]:
-    """The parts of K, as their first step and their number of steps, that `wgmma` accumulates by
-    itself: it accumulates 8-bit floats with less precision than f32, and `dot` limits the steps."""
+    """The parts of K that `wgmma` accumulates separately, each with its first step and its number
+    of steps: `wgmma` accumulates 8-bit floats with less precision than f32, and `dot` limits the
+    steps."""
     k, each = shape_of(dot.a.type)[-1], _added_steps(dot)
     return [(first, each) for first in range(0, k, each)]
 
 
 def _added_steps(dot: Dot) -> int:
-    """The most steps of K that `wgmma` may accumulate, of which K is a multiple; 0 for none."""
+    """The largest number of steps of K that `wgmma` may accumulate, a divisor of K; 0 if there is
+    none."""
     k, element = shape_of(dot.a.type)[-1], cast(Element, element_of(dot.a.type))
     if element.bits != 8 or not element.is_float:
         return k

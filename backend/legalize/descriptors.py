@@ -244,8 +244,8 @@ def _padding(tile: Tile, word: str) -> Operand:
 
 
 def _access(builder: OpBuilder, op: Any, expansion: ExpandedDescriptor) -> None:
-    """The load, store or atomic op on pointers for an access through a descriptor. Blocks are
-    accessed without their dimensions of extent 1, as dots and tensor maps take them."""
+    """Append the load, store or atomic op on pointers that replaces an access through a descriptor.
+    Blocks are accessed without their dimensions of extent 1, as dots and tensor maps require."""
     find_positions, kind = _ACCESSES[op.mnemonic]
     positions, block = find_positions(builder, op)
     tile = Tile(block.element, tuple(n for n in block.shape if n > 1) or (1,))

@@ -18,7 +18,7 @@ def expand(module: Module, kernel: str) -> Module:
     has_descriptors = any(isinstance(p.type, Descriptor) for p in function.parameters)
     if not has_descriptors and not any(may_be_expanded(op.mnemonic) for op in function.ops):
         return module
-    from tileir.backend.legalize.descriptors import expand_descriptors  # as below
+    from tileir.backend.legalize.descriptors import expand_descriptors  # few kernels need it
 
     function = _with_defined_predicates(function)
     return _expand_scaled_and_scans(module, expand_descriptors(function))
@@ -30,7 +30,7 @@ def expand_role(module: Module, name: str) -> Module:
     function = module.functions[name]
     if not any(may_be_expanded(op.mnemonic) for op in function.ops):
         return module
-    from tileir.backend.legalize.descriptors import expand_descriptors  # as below
+    from tileir.backend.legalize.descriptors import expand_descriptors  # few kernels need it
 
     function = _with_defined_predicates(function)
     return _expand_scaled_and_scans(module, expand_descriptors(function, maps=True))

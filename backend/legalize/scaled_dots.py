@@ -1,9 +1,9 @@
 """Decomposition of `dot_scaled` into a `dot` of bf16, f32 or f64: operands are converted and
 multiplied by their scales.
 
-An operand of 4 or 8 bits times a power of two, or times an f8e4m3, is exact in bf16 except for
-range, and bf16 dots run on tensor cores. An f16 operand needs f32. A scaled bf16 operand, whose
-exponent may be twice as large, needs f64.
+An operand of 4 or 8 bits, times a power of two or an f8e4m3, is exact in bf16 except for its range,
+and bf16 dots run on tensor cores. An f16 operand needs f32. A scaled bf16 operand needs f64, since
+its exponent may be twice as large.
 """
 
 from __future__ import annotations

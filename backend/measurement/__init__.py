@@ -1,1 +1,1 @@
-"""Measuring candidates: what a meter does, what became of a candidate, and where that is kept."""
+"""Measurement of candidates: the interface of meters, outcomes, and their database."""

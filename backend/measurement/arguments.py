@@ -1,4 +1,4 @@
-"""The arguments of a launch, as what measurements are filed under."""
+"""Keys of measurements, derived from the arguments of a launch."""
 
 from __future__ import annotations
 
@@ -9,25 +9,25 @@ import numpy as np
 
 
 def numbers_in(inputs: Mapping[str, Any]) -> dict[str, int]:
-    """The integers among arguments."""
+    """The integers among the arguments, by name."""
     integers = {k: v for k, v in inputs.items() if isinstance(v, (int, np.integer))}
     return {name: int(value) for name, value in integers.items() if not isinstance(value, bool)}
 
 
 def footprint_of(inputs: Mapping[str, Any]) -> float:
-    """Bytes of the arrays among arguments."""
+    """The total size in bytes of the arrays among the arguments."""
     sizes = (getattr(v, "nbytes", 0) for v in inputs.values() if hasattr(v, "shape"))
     return float(sum(sizes))
 
 
 def shape_of(inputs: Mapping[str, Any]) -> str:
-    """Arguments as the key of measurements: `a=float16[64,32] n=931`, floats left out."""
+    """The key of measurements on these arguments: `a=float16[64,32] n=931`. Floats are left out."""
     return " ".join(_words(inputs, lambda n: n))
 
 
 def shape_class(inputs: Mapping[str, Any]) -> str:
-    """Arguments as their class, within which a choice carries over: extents and integers above 16
-    as the power of two they are nearest to from above, and `/16` where 16 divides them."""
+    """The class of the arguments, within which a choice carries over. Extents and integers above 16
+    are rounded up to a power of two, and marked `/16` if 16 divides them."""
     return " ".join(_words(inputs, _bucket))
 
 

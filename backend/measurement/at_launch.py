@@ -1,4 +1,4 @@
-"""Measuring candidates of a frontend here and now, on the arguments of a launch."""
+"""Measurement of a frontend's candidates at a launch, on the arguments of the launch."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ def measured_here(
 ) -> list[float | TileirError]:
     """Seconds of each candidate, or its error (`tileir.measuring.Measuring`).
 
-    Threads of this process share the compilation: LLVM and the assembler run without Python's lock,
-    and a script's top level is not executed twice.
+    The candidates are compiled by threads of this process: LLVM and the assembler run without
+    Python's lock, and the user's script is not imported again, as other processes would.
     """
     with ThreadPoolExecutor(min(16, os.cpu_count() or 1)) as threads:
         compiled = list(threads.map(partial(_compile, meter), candidates))
@@ -67,7 +67,7 @@ def _same(module: Module) -> Module:
 
 @attrs.frozen(eq=False)
 class _TuningSession:
-    """A session, and where its measurements are kept."""
+    """A session, and the database in which its measurements are stored."""
 
     session: Session
     database: Database

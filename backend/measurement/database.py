@@ -1,4 +1,5 @@
-"""Measurements in SQLite: written at once, reused, exported and merged.
+"""A database of measurements in SQLite. Each measurement is stored immediately; measurements can be
+reused, exported and merged.
 
 A family is a set of comparable measurements: one kernel (by content), arguments of one shape, one
 kind of device with one driver, one compiler. The file is in WAL mode: several processes may use it,
@@ -64,7 +65,7 @@ class Family:
 
 
 class Database:
-    """A database of measurements in the file `path`; `:memory:` is not stored."""
+    """A database of measurements in the file `path`; `:memory:` stores nothing on disk."""
 
     def __init__(self, path: str | Path = ":memory:") -> None:
         self.path = str(path)
@@ -174,7 +175,7 @@ class Database:
     def merge(self, exported: Mapping[str, Any]) -> int:
         """Add rows that `export` returned elsewhere, and return the number of changed rows.
 
-        Of two outcomes of one point the later one stays. Raises `TuneError` (TIR1103).
+        Of two outcomes of one point, the later one is kept. Raises `TuneError` (TIR1103).
         """
         try:
             if exported["version"] > VERSION:
@@ -210,7 +211,7 @@ def _family_id(connection: sqlite3.Connection, family: Family) -> int:
 
 
 def _insert(connection: sqlite3.Connection, family: int, row: tuple[Any, ...]) -> int:
-    """Rows that changed: 1, or 0 where a later one is there."""
+    """The number of changed rows: 1, or 0 if the database has a later outcome."""
     names = ("family", *_COLUMNS)
     changes = ", ".join(f"{c} = excluded.{c}" for c in _COLUMNS[2:])
     return connection.execute(

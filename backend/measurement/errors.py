@@ -10,5 +10,5 @@ class TuneError(TileirError):
 
 
 def tune_error(message: str, code: str = "TIR1101") -> TuneError:
-    """An error of one diagnostic."""
+    """A `TuneError` with one diagnostic."""
     return TuneError(Diagnostic(code, message))

@@ -1,4 +1,4 @@
-"""One candidate, as the processes that compile it need it."""
+"""A candidate in the form that is sent to the processes that compile it."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from tileir.ir import Module
 
 @attrs.frozen
 class Job:
-    """One candidate as other processes need it: `make(**choices)` returns the module, whose kernel
-    gets `attributes`; `options` are the compiler's. `make` has to be picklable."""
+    """A candidate as it is sent to other processes. `make(**choices)` returns the module, whose
+    kernel gets `attributes`; `options` are those of the compiler. `make` must be picklable."""
 
     make: Callable[..., Module]
     choices: Mapping[str, Choice]

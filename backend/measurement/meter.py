@@ -1,4 +1,5 @@
-"""Meters, which measure candidates: the protocol of GPU, CPU and the tests' clocks."""
+"""Meters, which measure candidates: the protocol that meters of GPUs, of CPUs and of tests
+implement."""
 
 from __future__ import annotations
 
@@ -15,7 +16,7 @@ from tileir.backend.performance_model.work import WorkEstimate
 @attrs.frozen
 class Survey:
     """Estimates for a candidate before code generation: its work, the resources of a block, and the
-    cost model's time; None where the meter has no model."""
+    time by the cost model, None if the meter has no model."""
 
     work: WorkEstimate | None = None
     use: ResourceUse | None = None
@@ -23,13 +24,13 @@ class Survey:
 
     @property
     def seconds(self) -> float | None:
-        """Predicted."""
+        """The predicted time in seconds."""
         return None if self.estimate is None else self.estimate.seconds
 
 
 @attrs.frozen
 class Artifact:
-    """A compiled candidate, small and picklable: `code` is what the meter's session runs."""
+    """A compiled candidate, small and picklable. `code` is what the meter's session runs."""
 
     code: Any
     digest: str
@@ -42,22 +43,21 @@ class Artifact:
 
 @attrs.frozen
 class Device:
-    """The device of measurements: its kind and its driver. Only measurements of equal devices are
-    comparable."""
+    """The kind and the driver of a device. Only measurements of equal devices are comparable."""
 
     name: str
     driver: str
 
 
 class Session(Protocol):
-    """A place where candidates run, with the arguments they run on."""
+    """Runs candidates on fixed arguments."""
 
     def seconds(self, artifact: Artifact, grid: Sequence[int], launches: int) -> Sequence[float]:
-        """Seconds of up to `launches` launches, each. Raises TileirError."""
+        """Seconds of each of up to `launches` launches. Raises TileirError."""
         ...
 
     def results(self, artifact: Artifact, grid: Sequence[int]) -> Mapping[str, Any]:
-        """The arrays that may be written, after one launch on fresh arguments."""
+        """The arrays that may be written, after one launch on fresh copies of the arguments."""
         ...
 
     def close(self) -> None:
@@ -66,16 +66,16 @@ class Session(Protocol):
 
 
 class Meter(Protocol):
-    """Compiles and measures. It is sent to other processes, and so has to be picklable."""
+    """Compiles and measures candidates. It is sent to other processes, so it must be picklable."""
 
     @property
     def alone(self) -> bool:
-        """Whether nothing may be compiled while something is measured."""
+        """Whether nothing may be compiled while a candidate is measured."""
         ...
 
     @property
     def needs_isolation(self) -> bool:
-        """Whether sessions have to be in processes of their own."""
+        """Whether each session needs a process of its own."""
         ...
 
     def device(self) -> Device:
@@ -83,20 +83,20 @@ class Meter(Protocol):
         ...
 
     def places(self) -> Sequence[Mapping[str, str]]:
-        """The environment variables of the measuring process, for each device."""
+        """For each device, the environment variables of the process that measures on it."""
         ...
 
     def survey(
         self, job: Job, numbers: Mapping[str, int], footprint: float | None = None
     ) -> Survey:
-        """Estimates before code generation, from the integers among the arguments and the bytes of
-        all arrays. Raises `CompileError` for a candidate that does not compile."""
+        """Estimates before code generation, from the integers among the arguments and the total
+        size in bytes of all arrays. Raises `CompileError` for a candidate that does not compile."""
         ...
 
     def compile(self, job: Job) -> Artifact:
-        """The candidate, compiled. Raises `CompileError`."""
+        """Compile the candidate. Raises `CompileError`."""
         ...
 
     def open(self, inputs: Mapping[str, Any]) -> Session:
-        """Get ready to run on `inputs`."""
+        """A session that runs candidates on `inputs`."""
         ...

@@ -15,7 +15,7 @@ from tileir.errors import TileirError
 
 
 class Status(Enum):
-    """The last step that a candidate reached."""
+    """The last step that a candidate completed."""
 
     MEASURED = "measured"
     """The candidate was measured, and its result is right."""
@@ -63,7 +63,7 @@ class CandidateOutcome:
 
     @property
     def good(self) -> bool:
-        """Whether the candidate was measured."""
+        """Whether the candidate was measured successfully."""
         return self.status is Status.MEASURED
 
     @property
@@ -83,8 +83,8 @@ _BY_CODE = {
 
 
 def failure(point: Mapping[str, Choice], error: BaseException, **value: Any) -> CandidateOutcome:
-    """The outcome of a candidate that raised `error`; errors that are none of the compiler's have
-    the code TIR1108."""
+    """The outcome of a candidate that raised `error`. An error that is not one of the compiler's
+    has the code TIR1108."""
     if isinstance(error, TileirError):
         status = _BY_CODE.get(error.code, Status.FAILED)
         return CandidateOutcome(
@@ -98,8 +98,8 @@ def failure(point: Mapping[str, Choice], error: BaseException, **value: Any) -> 
 
 
 def _is_death(error: BaseException) -> bool:
-    """Whether `error` is how an executor tells that a worker died (`BrokenExecutor`, Dask's
-    `KilledWorker`)."""
+    """Whether `error` is the one by which an executor reports that a worker died (`BrokenExecutor`,
+    Dask's `KilledWorker`)."""
     names = {kind.__name__ for kind in type(error).__mro__}
     return bool(names & {"BrokenExecutor", "KilledWorker", "MemoryError"})
 

@@ -1,4 +1,4 @@
-"""Points of search spaces: a choice for each parameter."""
+"""Points of search spaces. A point has a choice for each parameter."""
 
 from __future__ import annotations
 

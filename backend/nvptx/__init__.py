@@ -1,1 +1,1 @@
-"""Code for one thread as LLVM IR text, and its way to PTX."""
+"""Generation of code for NVIDIA GPUs: LLVM IR text of one thread, and its compilation to PTX."""

@@ -1,10 +1,10 @@
 """Atomic accesses and fences of the thread interface, as PTX in inline assembly.
 
 LLVM drops the order and the scope of `atomicrmw` for NVPTX, and has no `red`. Every access
-therefore states both itself (PTX ISA, "Parallel Synchronization and Communication Instructions:
-atom, red" and "Data Movement and Conversion Instructions: ld, st"). An operation without an
-instruction is a loop of compare-and-swap with the order of the op; the iteration that succeeds
-orders memory. The assembly clobbers memory, so that LLVM moves no other access over it.
+therefore states both in its PTX text (PTX ISA, "Parallel Synchronization and Communication
+Instructions: atom, red" and "Data Movement and Conversion Instructions: ld, st"). An operation
+without an instruction is a loop of compare-and-swap with the order of the op; the iteration that
+succeeds orders memory. The assembly clobbers memory, so that LLVM moves no other access over it.
 """
 
 from __future__ import annotations
@@ -61,7 +61,8 @@ class LlvmAtomics(LlvmMemory):
         return self._from_integer(element, result)
 
     def _operation(self, name: str, element: Element) -> str | None:
-        """The operation and type of the instruction; None where a loop takes its place."""
+        """The operation and type of the instruction; None if there is no such instruction and a
+        loop replaces it."""
         if name == "xchg":
             return None if element.bits == 16 else "exch"
         if name == "fadd":
@@ -77,7 +78,7 @@ class LlvmAtomics(LlvmMemory):
     def _in_a_loop(
         self, name: str, element: Element, pointer: Handle, value: Handle, order: AtomicOrder
     ) -> Handle:
-        """Compare and exchange until no other thread has intervened."""
+        """Repeat compare-and-exchange until no other thread has intervened."""
         kind = f"i{element.bits}"
         relaxed = attrs.evolve(order, semantics="relaxed")
         first, before = self._load_ordered(element.bits, pointer, relaxed), self.label
@@ -168,8 +169,8 @@ class LlvmAtomics(LlvmMemory):
         self, text: str, result: int | None, pointer: Handle, values: Sequence[Handle], bits: int,
         order: AtomicOrder, number: int = 1,
     ) -> Handle:  # fmt: skip
-        """Assembly that accesses `pointer`: with `number` results of `result` bits or without one,
-        and with `values`, integers of `bits`."""
+        """Inline assembly that accesses `pointer`. It has `number` results of `result` bits, or
+        none if that is None, and takes `values`, integers of `bits` bits."""
         operands = [f"ptr addrspace({order.space}) {pointer}", *(f"i{bits} {x}" for x in values)]
         inputs = [pointer_class(order.space), *[_REGISTERS[bits]] * len(values)]
         outputs = [] if result is None else [f"={_REGISTERS[result]}"] * number
@@ -195,7 +196,7 @@ class LlvmAtomics(LlvmMemory):
 
 
 def can_reduce(order: AtomicOrder) -> bool:
-    """Whether an access with an unused result may be `red`, which does not acquire."""
+    """Whether an access whose result is unused may be `red`, which has no acquire semantics."""
     return order.semantics in ("relaxed", "release")
 
 

@@ -1,8 +1,8 @@
 """Operations on the other blocks of a cluster (PTX ISA, "barrier.cluster", "mapa",
 "ld.shared::cluster", "cp.async.bulk.tensor").
 
-An arrival at a barrier of another block has the scope of its own block, as in CUTLASS. With the
-scope of the cluster, it would wait each time for all accesses of the thread to global memory.
+An arrival at a barrier of another block has the scope of its own block, as in CUTLASS. With cluster
+scope, each arrival would wait for all global accesses of the thread.
 """
 
 from __future__ import annotations

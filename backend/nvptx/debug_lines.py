@@ -22,7 +22,7 @@ _NOWHERE = Location("<unknown>", 0, 0)
 
 @attrs.define(eq=False)
 class LineTable:
-    """The places of kernel number `index` of a module."""
+    """The source locations of kernel number `index` of a module."""
 
     index: int
     nodes: list[str] = attrs.field(init=False, factory=list)
@@ -40,7 +40,8 @@ class LineTable:
         )
 
     def enter(self, name: str, location: Location | None) -> str:
-        """The text after the header of function `name`, whose locations follow."""
+        """The text after the header of function `name`. The locations that follow belong to that
+        function."""
         self._function_location = location or _NOWHERE
         kind = self._node("!DISubroutineType(types: null)")
         file = self._file(self._function_location.file)

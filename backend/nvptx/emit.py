@@ -56,7 +56,7 @@ _FIRST = 8
 
 @attrs.frozen(eq=False, repr=False)
 class KernelUnit:
-    """A kernel at the last stage before code, with the plan of its shared memory."""
+    """A kernel at the last stage before code generation, with the plan of its shared memory."""
 
     module: Module
     kernel: str
@@ -72,12 +72,14 @@ class KernelUnit:
 
 
 def emit(unit: KernelUnit, target: Target) -> str:
-    """LLVM IR text of a kernel. Raises `CompileError` (TIR0706) at the op that has no lowering."""
+    """The LLVM IR text of a kernel. Raises `CompileError` (TIR0706) at an op that has no
+    lowering."""
     return join_kernels([emit_kernel(unit, target, 0)])
 
 
 class KernelText(NamedTuple):
-    """The text of one kernel: declarations that others may share, and definitions of its own."""
+    """The text of one kernel: declarations that other kernels may share, and its own
+    definitions."""
 
     declarations: tuple[str, ...]
     definitions: tuple[str, ...]
@@ -88,9 +90,10 @@ class KernelText(NamedTuple):
 
 @collector_paused()
 def emit_kernel(unit: KernelUnit, target: Target, index: int) -> KernelText:
-    """The text of kernel number `index` of a module, whose names no other number has.
+    """The text of kernel number `index` of a module. Its symbols are distinct from those of other
+    numbers.
 
-    Raises `CompileError` (TIR0706) at the op that has no lowering.
+    Raises `CompileError` (TIR0706) at an op that has no lowering.
     """
     module, function = unit.module, unit.module.functions[unit.kernel]
     scope = f"k{index}$" if index else ""
@@ -145,7 +148,7 @@ def _line_table(index: int) -> LineTable:
 
 
 def _cluster(module: Module, function: Function, target: Target) -> int:
-    """Blocks of a cluster. Raises CompileError (TIR0708)."""
+    """The number of blocks of a cluster. Raises CompileError (TIR0708) if it is not valid."""
     shape = ranks(module, function)
     if shape > 1 and not target.clusters:
         message = f"a cluster of {shape} blocks: {target.name} has none"
@@ -155,7 +158,7 @@ def _cluster(module: Module, function: Function, target: Target) -> int:
 
 def _thread(unit: KernelUnit, function: Function, threads: int, scope: str) -> LlvmThread:
     if any(op.mnemonic == ROLE for op in function.ops):
-        from tileir.backend.nvptx.role_branches import KernelWithRoles  # seldom used
+        from tileir.backend.nvptx.role_branches import KernelWithRoles  # few kernels have roles
 
         thread = KernelWithRoles(threads, unit.registers, scope)
     else:
@@ -165,17 +168,17 @@ def _thread(unit: KernelUnit, function: Function, threads: int, scope: str) -> L
 
 
 class _OneWarp(LlvmThread):
-    """A thread of a block of one warp."""
+    """A thread of a block that consists of one warp."""
 
     def barrier(self) -> None:
-        """A barrier of the warp, which is cheaper than one of the block and orders memory as well
+        """Synchronize the warp, which is cheaper than a block barrier and orders memory as well
         (PTX ISA, bar.warp.sync)."""
         self.declare("declare void @llvm.nvvm.bar.warp.sync(i32)")
         self.line("call void @llvm.nvvm.bar.warp.sync(i32 -1)")
 
 
 def join_kernels(parts: Sequence[KernelText]) -> str:
-    """One module of all `parts`."""
+    """One module that contains all `parts`."""
     declarations = dict.fromkeys(d for part in parts for d in part.declarations)
     definitions = [d for part in parts for d in part.definitions]
     unrolled = sorted({int(node) - LOOP_NODE for d in definitions for node in _LOOP.findall(d)})
@@ -190,8 +193,8 @@ def join_kernels(parts: Sequence[KernelText]) -> str:
 
 
 def expanded_size(functions: Sequence[Function]) -> int:
-    """Operations of the first of `functions` with all calls of others replaced by what they call:
-    LLVM replaces them, unless those marked `noinline` stay functions there."""
+    """The number of operations of the first of `functions` after inlining. LLVM inlines all calls
+    except those of functions marked `noinline`."""
     by_name = {function.name: function for function in functions}
     sizes: dict[str, int] = {}
 
@@ -200,7 +203,7 @@ def expanded_size(functions: Sequence[Function]) -> int:
 
     if len(functions) == 1:
         return size(functions[0])
-    from tileir.passes.inline import callees_first  # most kernels call nothing
+    from tileir.passes.inline import callees_first  # few kernels call functions
 
     for name in callees_first(by_name):
         sizes[name] = size(by_name[name])
@@ -208,7 +211,7 @@ def expanded_size(functions: Sequence[Function]) -> int:
 
 
 def _head(lowering: Lowering, thread: LlvmThread, attributes: int, inline: bool) -> str:
-    """The first line of the function of `lowering`, whose body `thread` writes."""
+    """The first line of the function of `lowering`. `thread` writes its body."""
     function = lowering.function
     header = [_parameter(lowering, i, p) for i, p in enumerate(function.parameters)]
     header += _maps(function)
@@ -232,14 +235,14 @@ def _check_private(size: int, function: Function) -> None:
 
 
 def _maps(function: Function) -> list[str]:
-    """Parameters for the tensor maps of a kernel, in order."""
+    """The declarations of the parameters for the tensor maps of a kernel, in order."""
     count = sum(op.mnemonic == "gpu.tensor_map" for op in function.ops)
     kind = 'ptr byval([128 x i8]) align 64 "nvvm.grid_constant"'
     return [f"{kind} %m{i}" for i in range(count)]
 
 
 def _parameter(lowering: Lowering, index: int, parameter: Parameter) -> str:
-    """The declaration of a parameter, its value noted."""
+    """The declaration of a parameter. Its value is recorded."""
     kind, name = parameter.type, f"%a{index}"
     if not isinstance(kind, (Scalar, Pointer)):
         message = f"parameter {parameter.name or index} has type {kind}: only scalars and pointers"
@@ -265,13 +268,13 @@ def _parameter(lowering: Lowering, index: int, parameter: Parameter) -> str:
 
 
 _FARTHEST = 4096
-"""Bytes of an alignment past which LLVM makes nothing of it."""
+"""The largest alignment, in bytes, that LLVM makes use of."""
 
 
 def _is_alone(function: Function, parameter: Parameter) -> bool:
-    """Whether `parameter` may be `noalias` for LLVM, which sees one thread. Other threads may read,
-    after a barrier, what this one stored. Memory that is accessed atomically may be written by
-    others, and any memory may be where the system's writes are acquired."""
+    """Whether `parameter` may be `noalias` for LLVM, which analyses a single thread. It may not if
+    this thread's stores may be read by other threads after a barrier, if other threads may write
+    the memory by atomic accesses, or if the kernel acquires writes of other devices."""
     value = parameter.value
     if _is_atomic(function, parameter):
         return False
@@ -283,8 +286,8 @@ def _is_alone(function: Function, parameter: Parameter) -> bool:
 
 
 def _is_atomic(function: Function, parameter: Parameter) -> bool:
-    """Whether what `parameter` points to is accessed atomically, which LLVM, told that nothing
-    else writes it, makes loads of that need no order."""
+    """Whether the memory of `parameter` is accessed atomically. If LLVM assumed that nothing else
+    writes it, LLVM would replace the atomic accesses by plain loads."""
     access = effects(function).parameters.get(parameter.value)
     return access is not None and access.synchronises
 
@@ -299,7 +302,7 @@ def _shared_definition(memory: SharedMemoryPlan, scope: str) -> Iterator[str]:
 
 
 def global_text(variable: Global, scope: str) -> str:
-    """The definition of a global, or its declaration where another module defines it."""
+    """The definition of a global, or its declaration if another module defines it."""
     element = variable.element
     assert isinstance(element, (Scalar, Pointer))
     kind, space = memory_type(element), int(variable.space)

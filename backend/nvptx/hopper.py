@@ -1,9 +1,9 @@
 """The asynchronous units of sm_90, as inline assembly (PTX ISA, "mbarrier", "Data Movement and
 Conversion Instructions: Tensor copy", "Asynchronous Warpgroup Level Matrix Instructions").
 
-Assembly that all lanes of a warp execute together is convergent. Waiting loops are LLVM branches
-around one `try_wait`. Accumulators in flight pass through every wait, so that no use moves before
-it.
+Assembly that all lanes of a warp execute together is convergent. A waiting loop consists of LLVM
+branches around one `try_wait`. Accumulators in flight are operands and results of every wait, so
+that no use moves before it.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 Handle = str
 
 _LONGEST = 1_500_000_000
-"""Nanoseconds after which a wait that is watched ends the kernel."""
+"""Nanoseconds after which a watched wait ends the kernel."""
 
 
 _NEVER = "0x7fbadbad"
-"""A NaN that nothing computes."""
+"""A NaN that no instruction produces."""
 
 
 class LlvmHopper(LlvmMemory):
@@ -86,8 +86,8 @@ class LlvmHopper(LlvmMemory):
         self.wait_at(offset, parity, "")
 
     def wait_at(self, offset: Handle, parity: Handle, order: str) -> None:
-        """Wait for a phase; `order` states the accesses that are ordered before it, '' for those of
-        the block."""
+        """Wait for a phase. `order` is the PTX suffix that states which accesses are ordered before
+        it; '' for those of the block."""
         retry, after = self.fresh_label("wait"), self.fresh_label("waited")
         where = self._at(offset)
         before, started = self.label, self.fresh()
@@ -112,7 +112,7 @@ class LlvmHopper(LlvmMemory):
         self.start(after)
 
     def _watch(self, done: Handle, names: tuple[str, str, str, str], place: int) -> None:
-        """Go on waiting, or end the kernel where that takes too long."""
+        """Continue to wait, or end the kernel if the wait takes too long."""
         retry, after, before, started = names
         slow, hung = self.fresh_label("slow"), self.fresh_label("hung")
         self.line(f"br i1 {done}, label %{after}, label %{slow}")
@@ -167,7 +167,8 @@ class LlvmHopper(LlvmMemory):
     def _coordinates(
         self, indices: Sequence[Handle], first: int
     ) -> tuple[list[tuple[str, str, str]], str]:
-        """Operands, fastest dimension first, and their names from number `first` on."""
+        """The operands of the coordinates, fastest dimension first, and their names, starting at
+        number `first`."""
         names = ", ".join(f"${first + i}" for i in range(len(indices)))
         return [("r", "i32", x) for x in reversed(indices)], f"{{{names}}}"
 
@@ -216,7 +217,8 @@ class LlvmHopper(LlvmMemory):
         self, text: str, element: Element, count: int, tied: Sequence[Handle] | None,
         operands: Sequence[tuple[str, str, str]],
     ) -> list[Handle]:  # fmt: skip
-        """Inline assembly with `count` result registers of accumulators, which it may also take."""
+        """Inline assembly with `count` result registers of accumulators, which it may also take as
+        operands."""
         word = F32 if element is F32 else I32
         words_in = tied if element is not F16 or tied is None else self._pack(F16, tied, I32, count)
         bindings = [(str(i), llvm_type(word), x) for i, x in enumerate(words_in or ())]
@@ -234,7 +236,7 @@ class LlvmHopper(LlvmMemory):
     # Assembly -------------------------------------------------------------------------------
 
     def _at(self, offset: Handle) -> tuple[str, str, str]:
-        """The operand that is a place in shared memory."""
+        """The operand that is the address of byte `offset` of shared memory."""
         return "r", "ptr addrspace(3)", self._shared_address(offset)
 
     def _emit_predicated(
@@ -255,13 +257,14 @@ class LlvmHopper(LlvmMemory):
 
 def _own_registers(first: int, count: int) -> str:
     """Registers for operand A, filled from assembly operand `first` on. wgmma reads them until the
-    wait. Without copies, ptxas might write them for the next iteration before that."""
+    wait. Without these copies, ptxas might overwrite the registers for the next iteration before
+    the wait."""
     moves = "".join(f"mov.b32 f{i}, ${first + i}; " for i in range(count))
     return f".reg .b32 f<{count}>; {moves}"
 
 
 def _per_register(element: Element) -> int:
-    """Accumulator elements that share a register."""
+    """The number of accumulator elements that share a register."""
     return 2 if element is F16 else 1
 
 
@@ -272,9 +275,9 @@ def _instruction(
     described: bool,
     adding: bool,
 ) -> str:
-    """One wgmma instruction. The accumulators, `counts[0]` of them, are followed by the operands of
-    A, `counts[1]`, and the descriptor of B; A may be `described`, too. Accumulators start at zero
-    unless `adding`."""
+    """One wgmma instruction. Its operands are `counts[0]` accumulators, then A in `counts[1]`
+    operands, then the descriptor of B. If `described`, A is a descriptor, too. Accumulators start
+    at zero unless `adding`."""
     results, left = counts
     first = step.accumulator // _per_register(kind.accumulator)
     d = _register_list(first, kind.accumulator_count // _per_register(kind.accumulator))

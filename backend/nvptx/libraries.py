@@ -1,5 +1,5 @@
-"""Libraries of functions that kernels call, as LLVM IR: linked before optimisation, so that their
-functions are inlined."""
+"""Libraries of functions that kernels call, as LLVM IR. They are linked before optimization, so
+that their functions are inlined."""
 
 from __future__ import annotations
 
@@ -13,15 +13,17 @@ _TRIPLE = "nvptx64-nvidia-cuda"
 
 
 def functions_of(bitcode: bytes, symbols: Collection[str]) -> tuple[str, set[str]]:
-    """The functions `symbols` of a library of LLVM bitcode for NVPTX with all that they call, as a
-    text of LLVM IR, and those of `symbols` that it has; the text is '' where it has none.
+    """Extract functions of a library of LLVM bitcode for NVPTX. The result is the LLVM IR text of
+    those of `symbols` that the library defines, with everything that they call, and the set of
+    these symbols. The text is '' if the library defines none.
 
-    Raises `CompileError` (TIR0719) for what this LLVM does not read."""
+    Raises `CompileError` (TIR0719) for bitcode that this version of LLVM cannot read.
+    """
     llvm = llvm_binding()
     try:
         library = llvm.parse_bitcode(bitcode)
     except RuntimeError as error:
-        message = f"LLVM does not read a library: {error}"
+        message = f"LLVM cannot read a library: {error}"
         raise CompileError(Diagnostic("TIR0719", message)) from error
     defined = {f.name for f in library.functions if not f.is_declaration} & set(symbols)
     if not defined:
@@ -36,9 +38,10 @@ def functions_of(bitcode: bytes, symbols: Collection[str]) -> tuple[str, set[str
 
 
 def link_libraries(llvm: Any, module: Any, libraries: Sequence[str]) -> None:
-    """Link texts of LLVM IR into `module`, with their functions as its own.
+    """Link texts of LLVM IR into `module`. Their functions become internal to it.
 
-    Raises `CompileError` (TIR0719) for a text that LLVM refuses."""
+    Raises `CompileError` (TIR0719) for a text that LLVM rejects.
+    """
     own = {f.name for f in module.functions if not f.is_declaration}
     own |= {v.name for v in module.global_variables}
     for text in libraries:
@@ -53,7 +56,7 @@ def link_libraries(llvm: Any, module: Any, libraries: Sequence[str]) -> None:
 
 
 def _keep_only(module: Any, names: Collection[str]) -> None:
-    """Let no symbol but `names` be seen outside of `module`, so that what nothing uses goes."""
+    """Make all symbols of `module` internal except `names`, so that unused ones are removed."""
     for value in (*module.functions, *module.global_variables):
         if not value.is_declaration and value.name not in names:
             value.linkage = "internal"

@@ -1,4 +1,4 @@
-"""LLVM IR text to optimised PTX, through llvmlite."""
+"""LLVM IR text to optimized PTX, through llvmlite."""
 
 from __future__ import annotations
 
@@ -51,11 +51,11 @@ def to_ptx(
     text: str, target: Target, opt_level: int = 3, libraries: tuple[str, ...] = (),
     variant: CodeVariant = CodeVariant.DEPTH_FIRST,
 ) -> str:  # fmt: skip
-    """PTX of the module `text` and of what it calls in `libraries`, texts of LLVM IR, by the code
-    generator with the settings of `variant`.
+    """Compile the module `text` to PTX, together with the functions that it calls in `libraries`,
+    which are texts of LLVM IR. `variant` states the settings of the code generator.
 
-    Raises `CompileError` (TIR0703) when LLVM does not accept the text, which is a defect of the
-    lowering rules and names LLVM's complaint; TIR0719 when it does not accept a library.
+    Raises `CompileError`: TIR0703 if LLVM rejects the text, which is a defect of the lowering rules
+    (the message quotes LLVM's error); TIR0719 if it rejects a library.
     """
     module, machine = _optimized_module(text, target, opt_level, libraries)
     with code_generator(llvm_binding(), variant):
@@ -66,14 +66,16 @@ def to_ptx(
 def optimized_ir(
     text: str, target: Target, opt_level: int = 3, libraries: tuple[str, ...] = ()
 ) -> str:
-    """The LLVM IR that `to_ptx` generates code for. Raises `CompileError` as it does."""
+    """The optimized LLVM IR from which `to_ptx` generates code. Raises `CompileError` as it
+    does."""
     return str(_optimized_module(text, target, opt_level, libraries)[0])
 
 
 def _optimized_module(
     text: str, target: Target, opt_level: int, libraries: tuple[str, ...]
 ) -> tuple[Any, Any]:
-    """The module `text` with its libraries, optimised, and the machine to generate code with."""
+    """The module `text` with its libraries, optimized, and the target machine that generates its
+    code."""
     llvm = llvm_binding()
     try:
         module = llvm.parse_assembly(text)
@@ -85,7 +87,7 @@ def _optimized_module(
     machine = _machines.of(llvm, target, min(level, _SELECTION))
     optimize = _pipeline_for(text, level)
     if libraries:
-        from tileir.backend.nvptx.libraries import link_libraries  # few kernels have them
+        from tileir.backend.nvptx.libraries import link_libraries  # few kernels call libraries
 
         link_libraries(llvm, module, libraries)
         optimize = _optimize
@@ -94,15 +96,15 @@ def _optimized_module(
 
 
 def level_of(text: str, opt_level: int) -> int:
-    """The level that `text` is optimised at where `opt_level` is asked for."""
+    """The optimization level that is used for `text` if `opt_level` is requested."""
     return opt_level if len(text) < _LARGE else min(opt_level, 1)
 
 
 @contextmanager
 def code_generator(llvm: Any, variant: CodeVariant) -> Generator[None]:
-    """Code is generated with LLVM's machine scheduler for the variant `SCHEDULED`, and without
-    LLVM's strength reduction of loops for `UNREDUCED`; no other thread generates code meanwhile.
-    Each of LLVM's options is one for all targets. `llvm` is llvmlite's binding."""
+    """A context in which LLVM generates code with the settings of `variant`: with its machine
+    scheduler for `SCHEDULED`, without loop strength reduction for `UNREDUCED`. These options are
+    global to LLVM, so no other thread generates code meanwhile. `llvm` is llvmlite's binding."""
     options = {
         "enable-misched": variant is CodeVariant.SCHEDULED,
         "disable-lsr": variant is CodeVariant.UNREDUCED,
@@ -116,7 +118,7 @@ def code_generator(llvm: Any, variant: CodeVariant) -> Generator[None]:
 
 
 def _with_ptxas_entries(ptx: str) -> str:
-    """`ptx`, its long kernels with entry points for ptxas."""
+    """`ptx`, in which long kernels have additional entry points for ptxas."""
     if len(ptx) < _LONG:
         return ptx
     from tileir.backend.nvptx.ptxas_entry_points import (
@@ -127,10 +129,12 @@ def _with_ptxas_entries(ptx: str) -> str:
 
 
 def negations_kept(ptx: str) -> str:
-    """`ptx` with negations that a minimum or maximum of signed words keeps.
+    """`ptx` with negations rewritten that ptxas would drop from a minimum or maximum of signed
+    words.
 
-    ptxas 13.0 makes one instruction of two of these for sm_90 and sm_100, VIMNMX3, and leaves out
-    the minus of its second operand. It keeps ~x + 1."""
+    ptxas 13.0 combines two of these into one instruction, VIMNMX3, for sm_90 and sm_100, and loses
+    the minus sign of its second operand. It keeps ~x + 1.
+    """
     if "neg.s32" not in ptx or not re.search(r"\b(?:min|max)\.s32\b", ptx):
         return ptx
     complement = r"not.b32\g<1>\2, \3;\n\tadd.s32\g<1>\2, \2, 1;"
@@ -144,19 +148,22 @@ _REGISTER = re.compile(r"%[a-z]+\d+\b")
 
 
 def with_wide_multiply_adds(ptx: str) -> str:
-    """`ptx` with a multiplication of 64 bits and the only addition that reads it as one `mad.wide`.
+    """`ptx` in which a 64-bit multiplication and the only addition that reads it become one
+    `mad.wide`.
 
-    LLVM 20 has no such instruction. Of two, ptxas 13.0 computes the address of a row in each
-    thread, where it could in uniform registers, and it may wait for one load before it computes the
-    address of the next. In kernels with dots, whose rows differ by thread, it gains nothing and
-    takes registers: latent attention spilled, and took 126 us on an H200, not 82."""
+    LLVM 20 does not generate this instruction. From two instructions, ptxas 13.0 computes the
+    address of a row in each thread, although uniform registers would do, and it may wait for one
+    load before it computes the address of the next. Kernels with dots stay as they are: their rows
+    differ by thread, so `mad.wide` gains nothing and takes registers. With it, latent attention
+    spilled and took 126 us on an H200 instead of 82.
+    """
     if "mul.wide" not in ptx or any(word in ptx for word in (_WGMMA, "mma.sync")):
         return ptx
     mentions = Counter(_REGISTER.findall(ptx))
     lines: list[str | None] = list(ptx.split("\n"))
     wide: dict[str, tuple[int, str, str, str]] = {}
     for number, line in enumerate(ptx.split("\n")):
-        if line[:1] != "\t":  # a label, as a rule
+        if line[:1] != "\t":  # usually a label
             wide.clear()
             continue
         if addition := _ADD.match(line):
@@ -180,8 +187,9 @@ _Pipeline: TypeAlias = Callable[[Any, Any, Any, int], None]
 
 
 def _pipeline_for(text: str, level: int) -> _Pipeline:
-    """The least that makes as good code of `text` as LLVM's whole pipeline, as instructions of the
-    assembler, those in loops and registers tell (docs/reference/performance.md)."""
+    """The cheapest pipeline that generates code for `text` as good as LLVM's whole pipeline does,
+    judged by the number of machine instructions, those in loops, and registers
+    (docs/reference/performance.md)."""
     if not level:
         return _optimize
     if not any(word in text for word in (*_JOINS, _WGMMA, "mma.sync")):
@@ -197,8 +205,8 @@ def _pipeline_for(text: str, level: int) -> _Pipeline:
 
 
 def _optimize(llvm: Any, module: Any, machine: Any, level: int) -> None:
-    """LLVM's standard pipeline without what makes code larger or knows better: only loops of few
-    iterations are unrolled, and vectors are those of the layouts."""
+    """LLVM's standard pipeline without the passes that enlarge the code or change choices of this
+    compiler: only loops of few iterations are unrolled, and vectors are those of the layouts."""
     builder = llvm.create_pass_builder(machine, _tuning(llvm, level))
     builder.getModulePassManager().run(module, builder)
 
@@ -206,24 +214,24 @@ def _optimize(llvm: Any, module: Any, machine: Any, level: int) -> None:
 def _optimize_functions(
     llvm: Any, module: Any, machine: Any, level: int, unrolls: bool = False
 ) -> None:
-    """Optimize as `_optimize` does, but visit each function once; a module's pipeline visits it
-    again after vectorization and unrolling."""
+    """Optimize as `_optimize` does, but visit each function once. A module pipeline visits it again
+    after vectorization and unrolling.
+    """
     tuning = _tuning(llvm, 0)
     builder = _inline_functions(llvm, module, machine, tuning)
     tuning.speed_level = level
     _each_function(module, builder.getFunctionPassManager(), builder)
-    if unrolls and _UNROLLED in str(module):  # not where all such loops became straight code
+    if unrolls and _UNROLLED in str(module):  # some such loops may have become straight-line code
         _unroll(llvm, module, builder)
 
 
 def _optimize_and_unroll(llvm: Any, module: Any, machine: Any, level: int) -> None:
-    """Optimize as `_optimize_functions` does, and unroll the loops of the module that request
-    it."""
+    """Optimize as `_optimize_functions` does, and unroll the loops whose metadata request it."""
     _optimize_functions(llvm, module, machine, level, unrolls=True)
 
 
 def _unroll(llvm: Any, module: Any, builder: Any) -> None:
-    """Unroll the loops that request it, as LLVM's module pipeline does at its end."""
+    """Unroll the loops whose metadata request it, as LLVM's module pipeline does at its end."""
     passes = llvm.create_new_function_pass_manager()
     passes.add_loop_unroll_pass()
     passes.add_simplify_cfg_pass()
@@ -235,15 +243,15 @@ def _optimize_straight(llvm: Any, module: Any, machine: Any, level: int) -> None
     """Optimize as `_combine` does, and reassociate additions and multiplications so that addresses
     share subexpressions.
 
-    Without phis no other pass applies; the code generator removes common subexpressions itself.
+    Code without phis needs no other pass: the code generator removes common subexpressions itself.
     """
     _combine(llvm, module, machine, level, reordered=True)
 
 
 def _combine(llvm: Any, module: Any, machine: Any, level: int, reordered: bool = False) -> None:
     """Simplify control flow and instructions once. Roles compute loop invariants at their entry
-    (`tileir.backend.nvptx.role_branches`), loops keep the form of the program, and the rest is left
-    to ptxas."""
+    (`tileir.backend.nvptx.role_branches`), loops keep the form of the program, and everything else
+    is left to ptxas."""
     builder = _inline_functions(llvm, module, machine, _tuning(llvm, 0))
     passes = llvm.create_new_function_pass_manager()
     passes.add_simplify_cfg_pass()
@@ -254,7 +262,8 @@ def _combine(llvm: Any, module: Any, machine: Any, level: int, reordered: bool =
 
 
 def _inline_functions(llvm: Any, module: Any, machine: Any, tuning: Any) -> Any:
-    """Inline the functions of `module` and give its thread ids ranges; a pass builder for it."""
+    """Inline the functions of `module` and attach ranges to its thread ids. The result is a pass
+    builder for the module."""
     builder = llvm.create_pass_builder(machine, tuning)
     always = builder.getModulePassManager()
     always.add_post_order_function_attributes_pass()
@@ -269,7 +278,8 @@ def _each_function(module: Any, passes: Any, builder: Any) -> None:
 
 
 def _tuning(llvm: Any, level: int) -> Any:
-    """The passes that a pipeline of `level` omits."""
+    """The options of a pipeline of `level`, which disable vectorization and interleaving of
+    loops."""
     tuning = llvm.create_pipeline_tuning_options(speed_level=level)
     tuning.slp_vectorization = tuning.loop_vectorization = False
     tuning.loop_interleaving = False
@@ -277,13 +287,13 @@ def _tuning(llvm: Any, level: int) -> Any:
 
 
 class _Machines(threading.local):
-    """LLVM's target machines, one per thread: threads may not share them."""
+    """LLVM's target machines. Each thread has its own, because threads may not share them."""
 
     def __init__(self) -> None:
         self.machines: dict[tuple[str, str, int], Any] = {}
 
     def of(self, llvm: Any, target: Target, level: int) -> Any:
-        """The one for `target` that generates code at `level`."""
+        """The target machine of this thread for `target` that generates code at `level`."""
         key = (target.processor, target.features, level)
         if key not in self.machines:
             triple = llvm.Target.from_triple("nvptx64-nvidia-cuda")
@@ -306,8 +316,8 @@ so that their loads are in flight together. Other loops are unrolled if they req
 
 
 def llvm_binding() -> Any:
-    """llvmlite's binding, with its targets initialised. Raises `CompileError` (TIR0704) where
-    llvmlite is missing."""
+    """llvmlite's binding, with its targets initialized. Raises `CompileError` (TIR0704) if llvmlite
+    is not installed."""
     try:
         from llvmlite import binding
     except ImportError as error:
@@ -326,8 +336,8 @@ def llvm_binding() -> Any:
 
 
 def _lock_at_forks(binding: Any) -> None:
-    """Prevent a fork while another thread is in LLVM: the child could not call it any more.
-    llvmlite has no public name for its lock."""
+    """Prevent a fork while another thread is in LLVM: LLVM's lock would stay locked in the child.
+    llvmlite has no public name for the lock."""
     lock = getattr(getattr(binding.ffi.lib, "_lock", None), "_lock", None)
     if lock is not None:
         hold_at_fork(lock, LockLevel.LLVM)

@@ -1,8 +1,8 @@
 """Memory accesses of the thread interface, as LLVM IR text for NVPTX.
 
-Accesses under a mask and those with a cache operator are PTX instructions in inline assembly
-(PTX ISA, "Data Movement and Conversion Instructions: ld, st"): a predicate costs nothing there,
-while a branch would. All others are LLVM loads and stores, which LLVM may combine.
+Masked accesses, and those with a cache operator, are PTX instructions in inline assembly (PTX ISA,
+"Data Movement and Conversion Instructions: ld, st"). A predicate costs nothing there, while a
+branch would. All other accesses are LLVM loads and stores, which LLVM may combine.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _CLASSES = {"i1": "b", "i8": "h", "i16": "h", "i32": "r", "i64": "l", "half": "h
             "float": "f", "double": "d"}  # fmt: skip
 
 _UNSET = 16
-"""Registers that masked loads may leave as they are, at the start of a kernel."""
+"""Registers whose contents masked loads at the start of a kernel may leave unchanged, at most."""
 
 
 class LlvmMemory(PackedRegisters):
@@ -60,8 +60,9 @@ class LlvmMemory(PackedRegisters):
 
     def _stays_unset(self, number: int) -> bool:
         """Whether the `number` registers of a masked load may keep their contents where the mask is
-        false. They are then reserved from the kernel's start. That costs nothing for loads at the
-        start, while later loads could reuse the registers of consumed values."""
+        false. ptxas then reserves these registers from the start of the kernel. That costs nothing
+        for loads at the start; later loads could otherwise reuse registers whose values are dead.
+        """
         self._unset += number
         return self._unset <= _UNSET and not self._has_synchronized
 
@@ -80,8 +81,8 @@ class LlvmMemory(PackedRegisters):
     def _bytes_of_words(
         self, element: Element, count: int, operand: str, load: str
     ) -> list[Handle]:
-        """An even number of bytes, loaded as words, of which ops on four bytes take them; two are
-        the low half of a word."""
+        """An even number of bytes, loaded as 32-bit words, so that ops on four bytes can use the
+        words. The last two bytes may be the low half of a word."""
         size = 4 if count % 4 == 0 else 2
         number, kind = count // size, f"i{8 * size}"
         vector = self.emit(f"{load} <{number} x {kind}>, {operand}, align {count}")
@@ -138,8 +139,8 @@ class LlvmMemory(PackedRegisters):
         self, access: AccessAttributes, space: int, results: int, operands: list[str],
         constraints: list[str],
     ) -> str:  # fmt: skip
-        """The operand that is the second level cache's policy, added to those of an access after
-        `results` results; nothing where the access has none."""
+        """The operand that is the L2 cache policy. It is appended to the operands of an access that
+        has `results` results; '' if the access has no policy."""
         if not has_cache_hint(access, space):
             return ""
         text = f"createpolicy.fractional.L2::{access.eviction}.b64 $0, 1.0;"
@@ -149,7 +150,7 @@ class LlvmMemory(PackedRegisters):
         return f", ${results + len(operands) - 1}"
 
     def _in_register(self, word: Element, x: Handle) -> Handle:
-        """`x` as inline assembly takes it: there are no 8-bit registers."""
+        """`x` as an operand of inline assembly, which has no 8-bit registers."""
         return self.pure(f"zext i8 {x} to i16") if word is I8 else x
 
     def store_global(
@@ -215,7 +216,7 @@ class LlvmMemory(PackedRegisters):
     def _shared_address(self, offset: Handle) -> Handle:
         return self.pure(f"getelementptr i8, ptr addrspace(3) @{self.scope}shared, i32 {offset}")
 
-    # Memory of the thread's own -----------------------------------------------------------
+    # Private memory -----------------------------------------------------------
 
     def allot_private(self, element: Element, count: int) -> Handle:
         place = self.fresh()
@@ -242,7 +243,8 @@ class LlvmMemory(PackedRegisters):
 
 
 def words_of(size: int, count: int) -> tuple[Element, int]:
-    """The machine word, and how many of them make an access to `count` elements of `size` bytes."""
+    """The type of the machine word, and the number of words, of an access to `count` elements of
+    `size` bytes."""
     if size == 8:
         return I64, count
     if size * count >= 8:

@@ -113,7 +113,8 @@ class LlvmMatrices(LlvmMemory):
         self, text: str, results: Sequence[Element], operands: Sequence[tuple[str, str, str]],
         word: str, attributes: int,
     ) -> list[Handle]:  # fmt: skip
-        """Assembly with several results; operands are constraint, type and value."""
+        """Inline assembly with several results. Each operand is a constraint, a type and a
+        value."""
         kinds = [llvm_type(e) for e in results]
         result_type = kinds[0] if len(kinds) == 1 else f"{{{', '.join(kinds)}}}"
         constraints = [f"={self.register_class(e)}" for e in results]
@@ -131,7 +132,7 @@ class LlvmMatrices(LlvmMemory):
 
 
 def _groups(counts: Sequence[int]) -> list[str]:
-    """Braced lists of operand numbers, that many in each."""
+    """Braced lists of consecutive operand numbers, with as many numbers as `counts` states."""
     groups: list[str] = []
     first = 0
     for count in counts:

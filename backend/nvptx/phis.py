@@ -1,9 +1,9 @@
 """Block parameters of a thread as phis.
 
 Elements narrower than a word that are unpacked from words on every edge, such as matrix fragments,
-are carried as those words: half the registers or fewer, and nothing to unpack and repack. Which
-ones these are is determined after all edges; until then both the elements and their words have
-names.
+are carried as those words: this takes half the registers or fewer, and saves unpacking and
+repacking. The elements that qualify are known only after all edges are known; until then both the
+elements and their words have names.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @attrs.frozen(eq=False, repr=False)
 class _Group:
-    """Elements that fill a word, at a place among the handles of a block's parameters."""
+    """Elements that together fill a word, at an index among the handles of a block's parameters."""
 
     place: int
     element: Element
@@ -31,13 +31,13 @@ class _Group:
     word: str
 
     def incoming(self, handles: Sequence[str]) -> tuple[str, ...]:
-        """The elements of the group among the values that an edge passes."""
+        """The handles of the group's elements among those that an edge passes."""
         return tuple(handles[self.place : self.place + len(self.names)])
 
 
 @attrs.define(eq=False, repr=False)
 class PhiBuilder:
-    """The parameters of all blocks of a function."""
+    """Builds the phis of the parameters of all blocks of a function."""
 
     thread: LlvmThread
     _names: dict[str, list[tuple[Element, str]]] = attrs.field(init=False, factory=dict)
@@ -60,14 +60,14 @@ class PhiBuilder:
         return names
 
     def write(self, places: Mapping[str, int], edges: Mapping[str, Edges]) -> None:
-        """Write the phis of every block to its place among the lines of the thread."""
+        """Insert the phis of every block at its place among the lines of the thread."""
         carried = self.packed_words(edges)
         for label, place in places.items():
             lines = self.lines(label, edges.get(label, ()), carried)
             self.thread.lines[place] = "\n".join(lines)
 
     def lines(self, label: str, edges: Edges, carried: set[str]) -> list[str]:
-        """The head of block `label`, where the words `carried` are."""
+        """The first lines of block `label`, if the words `carried` are carried as words."""
         heads, after_phis, done = list[str](), list[str](), set[int]()
         for group in self._groups.get(label, ()):
             if group.word in carried:
@@ -83,7 +83,7 @@ class PhiBuilder:
         return heads + after_phis
 
     def packed_words(self, edges: Mapping[str, Edges]) -> set[str]:
-        """Names of the words that every edge brings packed: the greatest such set."""
+        """The names of the words that every edge passes packed: the largest such set."""
         waiting = [
             (group.word, list(self._sources(group, edges.get(label, ()))))
             for label, groups in self._groups.items()
@@ -105,8 +105,8 @@ class PhiBuilder:
 
 
 def _all_words(sources: Sequence[str | None], elements: set[str]) -> bool:
-    """Whether all are words, at least one of them no literal, and none of `elements`, which are
-    there in parts only."""
+    """Whether all sources are words, at least one of them is not a literal, and none is one of
+    `elements`, of which only the elements exist."""
     words = [w for w in sources if w is not None and w not in elements]
     return len(words) == len(sources) and any(not is_literal(w) for w in words)
 

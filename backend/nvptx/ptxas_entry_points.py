@@ -2,11 +2,11 @@
 that ptxas does not take quadratic time.
 
 To ptxas a predicated access is a block, and some of its phases walk up the dominators of each: in
-sequence they form a chain as long as the kernel. Branches that are never taken therefore lead from
-a kernel's start to entrances, at least `_LEAST_DISTANCE` blocks apart, at positions that no other
-branch crosses. Loops keep a single entry, and chains are short. Predicated loads become
-unconditional and are no longer blocks: where the predicate is false they read zeros, which are
-discarded.
+sequence they form a chain as long as the kernel. Therefore branches that are never taken lead from
+the start of a kernel to entry points in its middle. These are at least `_LEAST_DISTANCE` blocks
+apart, at positions that no other branch crosses, so that loops keep a single entry. The chains of
+dominators are short then. Predicated loads become unconditional loads, which are no blocks: where
+the predicate is false, they read zeros from a constant block, and the zeros are discarded.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ _MOVE = re.compile(r"mov\.b(\d+) (%\w+), (%\w+);")
 
 
 def break_dominator_chains(ptx: str) -> str:
-    """`ptx` with entrances and without predicated loads in functions of more than `_MANY` blocks;
-    the same text where none has as many."""
+    """`ptx` with entry points, and without predicated loads, in functions of more than `_MANY`
+    blocks; `ptx` itself if there is no such function."""
     if ptx.count("@") <= _MANY:
         return ptx
     rewritten = _FUNCTION.sub(lambda body: f"{{\n{_function(body[1])}}}", ptx)
@@ -69,13 +69,13 @@ def _function(body: str) -> str:
 
 
 def _is_code(line: str) -> bool:
-    """Whether it is an instruction: no label, directive or comment."""
+    """Whether the line is an instruction, and not a label, directive or comment."""
     return (line.startswith("\t") and line[1:2].isalpha()) or line.startswith("\t@")
 
 
 def _entrances(lines: Sequence[str]) -> list[int]:
-    """Lines before which an entrance may be: outside of braces, assembly and the span of every
-    branch, `_LEAST_DISTANCE` blocks after the last one."""
+    """The lines before which an entry point may be inserted: outside braces, inline assembly and
+    the span of every branch, at least `_LEAST_DISTANCE` blocks after the previous one."""
     crossing, entrances, passed, depth, assembly = _crossings(lines), list[int](), 0, 0, False
     for i, line in enumerate(lines):
         if "inline asm" in line:
@@ -102,7 +102,8 @@ def _crossings(lines: Sequence[str]) -> list[int]:
 
 
 def _ways_in(count: int) -> Iterator[str]:
-    """Branches to all entrances, by halves, for GPUs that do not exist."""
+    """Branches to all entry points, by binary search on the number of multiprocessors. They are
+    taken only on GPUs with more multiprocessors than any GPU has."""
     yield "\t.reg .pred %far;\n\t.reg .b32 %many;"
     yield f"\tmov.u32 %many, %nsmid;\n\tsetp.lt.u32 %far, %many, {_NO_GPU};"
     yield "\t@%far bra.uni $entered;"
@@ -122,7 +123,8 @@ def _halves(first: int, stop: int) -> Iterator[str]:
 
 
 def _as_unconditional_load(load: re.Match[str]) -> str:
-    """A predicated load as one of zeros where the predicate is false."""
+    """A predicated load as an unconditional one, from the block of zeros where the predicate is
+    false."""
     moves, guard, name, results, place, hint = load.groups()
     defaults = _MOVE.findall(moves)
     if {x for _, _, x in defaults} & {r for _, r, _ in defaults}:

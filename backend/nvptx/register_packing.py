@@ -1,4 +1,4 @@
-"""Machine words of the thread interface: packing, unpacking, and reuse of words that were
+"""Packing of values into machine words, unpacking, and reuse of the words from which values were
 unpacked."""
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _FEW = 4
 
 
 class PackedRegisters(Body):
-    """Casts of bits, packing and unpacking; handles are LLVM operands without their type."""
+    """Bit casts, packing and unpacking. Handles are LLVM operands without their type."""
 
     def __init__(self, prefix: str = "t", scope: str = "", labels: str = "") -> None:
         super().__init__(prefix, scope, labels)
@@ -29,7 +29,7 @@ class PackedRegisters(Body):
         """Words that were there when elements were to be packed."""
 
     def per_word(self, element: Element) -> int:
-        """The number of values of `element` in a 32-bit word; 1 for values that are no whole
+        """The number of values of `element` in a 32-bit word; 1 for values that are not whole
         bytes."""
         return 4 // element.bytes if element.bits >= 8 and element.bytes < 4 else 1
 
@@ -49,20 +49,20 @@ class PackedRegisters(Body):
         return packed
 
     def is_reused(self, word: Handle) -> bool:
-        """Whether `word` was taken in place of its elements."""
+        """Whether `word` was used in place of packing its elements."""
         return word in self._reused
 
     def pack(self, element: Element, values: Sequence[Handle]) -> Handle:
-        """An i32 of values of one or two bytes that fill it, the first lowest."""
+        """An i32 that consists of `values`, of one or two bytes each, the first one lowest."""
         return self._packed_word(element, tuple(values))
 
     def in_one_word(self, element: Element, values: Sequence[Handle]) -> bool:
-        """Whether `values` are those of a word, or of two halves of words."""
+        """Whether `values` are those of one word, or of two halves of words."""
         whole = (element, tuple(values)) in self._packs
         return whole or all(tuple(values[i : i + 2]) in self._pairs for i in (0, 2))
 
     def unpack(self, element: Element, word: Handle) -> list[Handle]:
-        """The values of which `pack` made `word`."""
+        """The values that `pack` combined into `word`."""
         return self._unpack(element, self.per_word(element), I32, [word])
 
     def joining(self, element: Element, values: Sequence[Handle], word: Handle) -> list[str]:
@@ -82,8 +82,9 @@ class PackedRegisters(Body):
         return [f"  {vector} = bitcast i32 {word} to {kind}", *parts]
 
     def several(self, kind: str, count: int) -> str:
-        """The type of `count` values of LLVM type `kind`. Many values have a named type, since LLVM
-        spends most time on parsing when the type is repeated for each of them."""
+        """The LLVM type of a structure of `count` values of type `kind`. A large structure has a
+        named type, since LLVM would spend most of its time on parsing a type that is repeated for
+        each value."""
         structure = f"{{{', '.join([kind] * count)}}}"
         if count <= _FEW:
             return structure
@@ -98,7 +99,7 @@ class PackedRegisters(Body):
         return self._cast(kind, x, llvm_type(element))
 
     def _cast(self, old: str, x: Handle, new: str) -> Handle:
-        """The bits of `x` as another type; what was cast before is cast back by its name."""
+        """The bits of `x` as another type. Casting a result back returns the original handle."""
         if old == new:
             return x
         source = self._sources.get((new, x))
@@ -109,7 +110,7 @@ class PackedRegisters(Body):
         return cast
 
     def _to_memory(self, element: Element, x: Handle) -> Handle:
-        """`x` as stored in memory: sub-byte values in a byte."""
+        """`x` as stored in memory: a value narrower than a byte takes a byte."""
         return x if element.bits >= 8 else self.pure(f"zext {llvm_type(element)} {x} to i8")
 
     def _from_memory(self, element: Element, x: Handle) -> Handle:
@@ -118,7 +119,7 @@ class PackedRegisters(Body):
     def _pack(
         self, element: Element, values: Sequence[Handle], word: Element, number: int
     ) -> list[Handle]:
-        """`values`, neighbours in memory, as `number` machine words."""
+        """`values`, neighbours in memory, packed into `number` machine words."""
         size = element.bytes * 8
         if size == word.bits:
             return [self._integer(element, x) for x in values]
@@ -144,7 +145,8 @@ class PackedRegisters(Body):
         return self.pure(f"bitcast <{len(values)} x {kind}> {vector} to i{bits}")
 
     def _of_halves(self, low: Handle, first: int, high: Handle, second: int) -> Handle:
-        """A word of two halves of words (PTX ISA 9.7.9.7, `prmt`), or the word of both."""
+        """A word of two halves of words, by `prmt` (PTX ISA, "prmt"), or the word itself if both
+        are its halves."""
         if low == high and not first and second:
             return low
         self.declare("declare i32 @llvm.nvvm.prmt(i32, i32, i32)")
@@ -216,6 +218,6 @@ class PackedRegisters(Body):
 
 
 def _bits_of(element: Element, x: Handle) -> int:
-    """The representation that a literal of one or two bytes is written as (`text.literal`)."""
+    """The number whose literal (`text.literal`) is `x`, a literal of one or two bytes."""
     number = int(x[3:], 16) if x[:2] == "0x" else int(x)
     return number & ((1 << 8 * element.bytes) - 1)

@@ -1,4 +1,5 @@
-"""Roles as branches: each is the body of its function, run by its warps alone."""
+"""Roles as branches: the warps of a role branch to the body of its function, and no other warps run
+it."""
 
 from __future__ import annotations
 
@@ -23,8 +24,8 @@ _DIVISION = re.compile(r"[usf](div|rem) ")
 
 
 class KernelWithRoles(LlvmThread):
-    """A thread of a kernel with roles. `threads`: of a block; `limit`: the most registers it may
-    use, None where that is left to the assembler."""
+    """A thread of a kernel with roles. `threads` is the number of threads of a block. `limit` is
+    the largest number of registers that a thread may use, None if the assembler chooses."""
 
     def __init__(self, threads: int, limit: int | None, scope: str = "") -> None:
         super().__init__(scope=scope)
@@ -33,7 +34,7 @@ class KernelWithRoles(LlvmThread):
 
     def role(self, lowering: Any, op: Any) -> None:
         from tileir.backend.codegen.lowering import (
-            REMATERIALIZED_BLOCKS,  # which know this file's users
+            REMATERIALIZED_BLOCKS,  # imported here: that file imports this one
         )
         from tileir.backend.codegen.role_lowering import (
             group_barriers,
@@ -60,8 +61,8 @@ class KernelWithRoles(LlvmThread):
         self.start(f"{inside.labels}after")
 
     def _check_pool(self, lowering: Any, op: Any) -> None:
-        """Roles may not take more registers than the block was launched with: they would wait for
-        ever. Raises CompileError (TIR0706)."""
+        """Raise CompileError (TIR0706) if the roles request more registers than the block is
+        launched with: they would wait forever."""
         registers = dict.fromkeys(range(self.threads // 32), self.launched)
         roles = (each for each in lowering.function.ops if each.mnemonic == op.mnemonic)
         for role in cast("Iterator[Any]", roles):
@@ -73,7 +74,8 @@ class KernelWithRoles(LlvmThread):
             raise lowering.refuse(op, f"roles take {requested} registers, and there are {pool}")
 
     def _enter(self, op: Any, inside: _RoleThread) -> None:
-        """Into the role, those that are of it, with the registers they need."""
+        """Branch to the body of the role, in its warps, and set the number of registers that they
+        need."""
         last = self.binary("sub", I32, self.uniform_warp(), self.integer(op.first))
         mine = self.compare("ult", I32, last, self.integer(op.warps))
         self.line(f"br i1 {mine}, label %{inside.labels}entry, label %{inside.labels}after")
@@ -83,8 +85,8 @@ class KernelWithRoles(LlvmThread):
             self.together(f"setmaxnreg.{direction}.sync.aligned.u32 {op.registers};", [])
 
     def _one(self, inside: _RoleThread) -> None:
-        """Emit for one thread of the role's first warp: the one that `elect.sync` selects, after
-        which ptxas knows that one thread runs."""
+        """Branch to the body of the role in one thread of its first warp: the one that `elect.sync`
+        selects. ptxas then knows that a single thread runs the body."""
         first = self.compare("eq", I32, self.uniform_warp(), self.integer(inside.first))
         self.line(f"br i1 {first}, label %{inside.labels}warp, label %{inside.labels}end")
         self.start(f"{inside.labels}warp")
@@ -96,7 +98,7 @@ class KernelWithRoles(LlvmThread):
 
 
 class _RoleThread(LlvmThread):
-    """A thread of a role: its warps are numbered from 0 and have a named barrier."""
+    """A thread of a role. Its warps are numbered from 0 and have a named barrier."""
 
     def __init__(
         self, kernel: KernelWithRoles, number: int, first: int, warps: int, near: Mapping[str, int]
@@ -108,18 +110,20 @@ class _RoleThread(LlvmThread):
         self.number, self.first, self.warps, self.near = number, first, warps, near
         self._has_synchronized = True
         self.hoists = False
-        """Whether what stays the same in loops is computed before them: not where registers are
+        """Whether loop invariants are computed before the loops: not where registers are
         short (`tileir.backend.codegen.lowering.REMATERIALIZED_BLOCKS`)."""
         self._mine = re.compile(rf"%{self._prefix}\d+")
-        """Names of the role's own values; those of the kernel are there before it begins."""
+        """Names of the role's own values. Values of the kernel exist before the role begins."""
 
     def slice_threads(self, handle: Handle) -> Handle:
-        """A value of the kernel's threads."""
+        """A value that the threads of the kernel computed, as a value of the threads of the
+        role."""
         return handle
 
     def is_fixed(self, text: str) -> bool:
-        """Values that depend only on those at the role's entry are computed there, once, outside of
-        its loops. Divisions stay, since a branch may guard their divisor."""
+        """Whether `text` depends only on values that exist at the role's entry. It is then computed
+        there, outside the role's loops. Divisions are not moved, since a branch may guard their
+        divisor."""
         if not self.hoists or self._outer is not None:
             return False
         is_own = self._fixed.issuperset(self._mine.findall(text))
@@ -165,7 +169,7 @@ class _RoleThread(LlvmThread):
         return []
 
     def _synchronize(self, how: str, number: Handle, warps: int) -> None:
-        """Synchronize at barrier `number` with this many warps; `how` is `sync` or `arrive`."""
+        """Synchronize `warps` warps at barrier `number`; `how` is `sync` or `arrive`."""
         name = f"@llvm.nvvm.barrier.cta.{how}.aligned.count"
         self.declare(f"declare void {name}(i32, i32)")
         self.line(f"call void {name}(i32 {number}, i32 {32 * warps})")

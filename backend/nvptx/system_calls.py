@@ -1,4 +1,5 @@
-"""Calls of a thread to the system, as LLVM IR text for NVPTX: printing, assertions, foreign code.
+"""System calls of a thread, as LLVM IR text for NVPTX: printing and assertions; also inline
+assembly and external functions.
 
 Every kernel may call the system functions `vprintf` and `__assertfail` (CUDA C++ Programming Guide,
 "Formatted Output" and "Assertion"; NVPTX, "System calls").
@@ -17,7 +18,8 @@ Handle = str
 
 
 class LlvmOutside(LlvmMemory):
-    """Printing, failing, inline assembly and external functions."""
+    """The methods of the thread interface for printing, failing, inline assembly and external
+    functions."""
 
     def global_address(self, kind: Pointer, name: str) -> Handle:
         return f"@{self.scope}{global_name(name)}"
@@ -36,8 +38,7 @@ class LlvmOutside(LlvmMemory):
         self.line(f"call i32 @vprintf(ptr {text}, ptr {packed})")
 
     def _printf_operand(self, part: PrintedNumber) -> tuple[str, str, Handle]:
-        """The conversion of printf for a number, and the number's LLVM type and value as printf
-        takes it."""
+        """The printf conversion of a number, and its LLVM type and value as a printf argument."""
         element, x = part.element, part.handle
         if isinstance(element, Pointer):
             return "0x%llx", "i64", self.emit(f"ptrtoint {llvm_type(element)} {x} to i64")
@@ -65,8 +66,8 @@ class LlvmOutside(LlvmMemory):
         return place
 
     def _text(self, text: str) -> Handle:
-        """The address of a text that ends in a zero."""
-        import hashlib  # OpenSSL, needed for kernels that print or assert alone
+        """The address of a zero-terminated text."""
+        import hashlib  # a slow import (OpenSSL), needed only by kernels that print or assert
 
         raw = text.encode() + b"\0"
         name = f"@text.{hashlib.sha256(raw).hexdigest()[:16]}"
@@ -160,7 +161,7 @@ def _escape(text: str) -> str:
 
 
 def _together(element: Element, pack: int) -> int:
-    """Elements that share a register."""
+    """The number of elements that share a register."""
     return max(1, min(pack, 4 // element.bytes))
 
 

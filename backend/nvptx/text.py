@@ -1,5 +1,5 @@
-"""LLVM IR as text: types, literals, a function body being written, and the order of its
-instructions; operators of PTX's memory instructions."""
+"""LLVM IR as text: types, literals, the body of a function and the order of its instructions; also
+the operators of PTX's memory instructions."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _FLOATS = {"f16": "half", "bf16": "bfloat", "f32": "float", "f64": "double"}
 
 @cache
 def llvm_type(type: Type) -> str:
-    """LLVM's type of a scalar or pointer; 8-bit floats are kept as their bits."""
+    """The LLVM type of a scalar or pointer. Floats of 8 bits are represented by their bits."""
     if isinstance(type, Pointer):
         return f"ptr addrspace({int(type.space)})" if type.space else "ptr"
     if isinstance(type, Scalar):
@@ -49,7 +49,8 @@ def llvm_type(type: Type) -> str:
 
 
 def operators(access: AccessAttributes, space: int) -> str:
-    """State space and operators of an access, in PTX's order. Only global memory has policies."""
+    """The state space and the operators of an access, in PTX's order. Only accesses of global
+    memory have cache policies."""
     where = SPACES[space]
     if access.volatile and space not in (AddressSpace.CONSTANT, AddressSpace.LOCAL):
         return f".volatile{where}"
@@ -69,7 +70,7 @@ def has_cache_hint(access: AccessAttributes, space: int) -> bool:
 
 
 def unroll_hint(count: int) -> tuple[str, str]:
-    """The metadata of loops of which `count` iterations run together (LLVM Language Reference,
+    """The metadata that unroll a loop by `count` (LLVM Language Reference,
     "llvm.loop.unroll.count")."""
     node, property = LOOP_NODE + count, LOOP_NODE + 100 + count
     hint = f'!{{!"llvm.loop.unroll.count", i32 {count}}}'
@@ -77,7 +78,7 @@ def unroll_hint(count: int) -> tuple[str, str]:
 
 
 def pointer_class(space: int) -> str:
-    """The inline assembly constraint of a pointer: those to shared and constant memory are of 32
+    """The inline assembly constraint of a pointer. Pointers to shared and constant memory have 32
     bits (LLVM's option `nvptx-short-ptr`)."""
     return "l" if space in (AddressSpace.GENERIC, AddressSpace.GLOBAL) else "r"
 
@@ -88,9 +89,9 @@ def global_name(name: str) -> str:
 
 
 def kernel_name(name: str) -> str:
-    """The name of a kernel in PTX: its own where that is an identifier there, and neither one of
-    PTX's own nor one that code for kernels has (`global_name`, shared memory, the system's calls).
-    """
+    """The name of a kernel in PTX. It is the kernel's own name if that is a PTX identifier, not a
+    reserved word, and not a name that the generated code uses (`global_name`, shared memory, system
+    functions)."""
     plain = name.isascii() and name.replace("$", "_").isidentifier() and name not in ("_", "$")
     if plain and not _TAKEN(name):
         return name
@@ -106,16 +107,17 @@ underscores."""
 
 
 def _identifier(kind: str, name: str) -> str:
-    """`name` as an identifier of PTX. Dots are `_$_`; in a name that would be another's then or has
-    other odd characters, each is its number between dollars, and it begins unlike those without."""
+    """`name` as a PTX identifier. Each dot becomes `_$_`. If that would be ambiguous, or `name` has
+    other special characters, each special character becomes its code between dollar signs, and the
+    prefix differs."""
     if re.fullmatch(r"[A-Za-z0-9_.]*|((?!_\$_)[A-Za-z0-9_$])*", name):
         return f"{kind}${name.replace('.', '_$_')}"
     return f"{kind}x$" + re.sub(r"[^A-Za-z0-9_]", lambda odd: f"${ord(odd[0]):x}$", name)
 
 
 def symbol(name: str) -> str:
-    """`name` as a symbol of LLVM IR, in quotes where a word cannot be it. LLVM has no NUL in names:
-    it is two characters here, and so is the first of them."""
+    """`name` as a symbol of LLVM IR, in quotes if needed. LLVM allows no NUL in names: it is
+    replaced by two characters, and so is the first of these two."""
     if re.fullmatch(r"[A-Za-z$._-][A-Za-z0-9$._-]*", name):
         return f"@{name}"
     name = name.replace("\1", "\1b").replace("\0", "\1a")
@@ -124,12 +126,12 @@ def symbol(name: str) -> str:
 
 
 def memory_type(type: Element) -> str:
-    """LLVM's type of an element in memory: i1 takes a byte."""
+    """The LLVM type of an element in memory, where an i1 takes a byte."""
     return "i8" if type.bits < 8 else llvm_type(type)
 
 
 def intrinsic_suffix(element: Element) -> str:
-    """The suffix of an overloaded intrinsic."""
+    """The type suffix of an overloaded intrinsic."""
     names = {"half": "f16", "bfloat": "bf16", "float": "f32", "double": "f64"}
     kind = llvm_type(element)
     if isinstance(element, Pointer):
@@ -138,7 +140,7 @@ def intrinsic_suffix(element: Element) -> str:
 
 
 def literal(element: Element, bits: int) -> str:
-    """The LLVM constant of type `llvm_type(element)` with representation `bits`."""
+    """The LLVM constant of type `llvm_type(element)` whose representation is `bits`."""
     if isinstance(element, Pointer):
         return "null" if bits == 0 else f"inttoptr (i64 {bits} to {llvm_type(element)})"
     kind = llvm_type(element)
@@ -154,7 +156,8 @@ def literal(element: Element, bits: int) -> str:
 
 
 def _double_bits(element: Scalar, bits: int) -> int:
-    """Bits of the double equal to a float (LLVM writes float literals so); NaNs keep payload."""
+    """The bits of the f64 that equals a float: LLVM writes float literals this way. NaNs keep their
+    payload."""
     if bits & 0x7F800000 == 0x7F800000:
         return (bits >> 31) << 63 | 0x7FF << 52 | (bits & 0x7FFFFF) << 29
     return int.from_bytes(struct.pack(">d", float(decode(element, bits))), "big")
@@ -165,7 +168,7 @@ _Once: TypeAlias = tuple[list[str], dict[Hashable, str], dict[str, str], set[str
 
 
 class Body:
-    """Instructions of one function, in order, with labels and fresh names."""
+    """The instructions of one function, in order, with labels and unique names."""
 
     no_structure = "undef"
     """The structure that returned values are inserted into."""
@@ -201,7 +204,7 @@ class Body:
         """While `once` does not compute at the function's entry: where it did."""
 
     def fresh(self) -> str:
-        """A new value name."""
+        """A new name of a value."""
         self._count += 1
         return f"%{self._prefix}{self._count}"
 
@@ -222,8 +225,8 @@ class Body:
         return name
 
     def pure(self, text: str) -> str:
-        """The value of an instruction without effects: appended, unless this block or the
-        function's entry has it already."""
+        """The value of an instruction without effects. It is appended, unless this block or the
+        function's entry already contains it."""
         name = self._written_at_entry.get(text)
         if name is None and not self._entry_only:
             name = self._written.get(text)
@@ -238,15 +241,15 @@ class Body:
         return name
 
     def is_fixed(self, text: str) -> bool:
-        """Whether `pure` computes `text` at the function's entry, where its operands are."""
+        """Whether `pure` computes `text` at the function's entry, where all its operands exist."""
         return False
 
     def line(self, text: str) -> None:
-        """Append an instruction that defines nothing."""
+        """Append an instruction that defines no value."""
         self.lines.append(f"  {text}{self.place}")
 
     def come_from(self, location: Location | None) -> None:
-        """Instructions from here on are those of `location`."""
+        """Set the source location of the instructions that follow."""
         if self.table is not None:
             self.place = self.table.place(location)
 
@@ -257,22 +260,22 @@ class Body:
         self._written.clear()
 
     def start_block(self, label: str) -> int:
-        """Begin a block of the function; the index of the line where its phis go."""
+        """Begin a block of the function. The result is the index of the line where its phis go."""
         self.start(label)
         self.lines.append("")
         return len(self.lines) - 1
 
     def branch(self, label: str, unroll: int = 1) -> None:
-        """Go on at `label`; how many iterations run together is left to the target."""
+        """Branch to `label`. The target decides how a loop is unrolled."""
         self.line(f"br label %{label}")
 
     def branch_if(self, condition: Any, then: str, otherwise: str, unroll: int = 1) -> None:
-        """Go on at `then` where `condition`, an i1, holds, else at `otherwise`; how many iterations
-        run together is left to the target."""
+        """Branch to `then` if `condition`, an i1, is true, else to `otherwise`. The target decides
+        how a loop is unrolled."""
         self.line(f"br i1 {condition}, label %{then}, label %{otherwise}")
 
     def return_values(self, types: Sequence[Type], handles: Sequence[Any]) -> None:
-        """Return from the function: several values as one structure."""
+        """Return from the function. Several values are returned as one structure."""
         kinds = [self.returned_type(t) for t in types]
         if len(kinds) <= 1:
             self.line(f"ret {kinds[0]} {handles[0]}" if kinds else "ret void")
@@ -287,20 +290,20 @@ class Body:
         return llvm_type(type)
 
     def unreachable(self) -> None:
-        """Say that control does not come here."""
+        """State that control does not reach this point."""
         self.line("unreachable")
 
     def declare(self, text: str) -> None:
-        """Note a declaration the module needs."""
+        """Record a declaration that the module needs."""
         self.declarations[text] = None
 
     def _read(self, register: str) -> str:
-        """A special register."""
+        """The value of a special register."""
         self.declare(f"declare i32 @llvm.nvvm.read.ptx.sreg.{register}()")
         return self.emit(f"call i32 @llvm.nvvm.read.ptx.sreg.{register}()")
 
     def once(self, key: Hashable, make: Callable[[], str]) -> str:
-        """The value of `key`, computed at the function's entry the first time it is asked for."""
+        """The value of `key`, which `make` computes at the function's entry on the first call."""
         value = self._values.get(key)
         if value is None:
             outer, self._entry_only = self._entry_only, True
@@ -310,7 +313,8 @@ class Body:
 
     @contextmanager
     def recomputing(self) -> Generator[None, None, None]:
-        """Values of `once` within the context are computed in it and dropped after it."""
+        """Within the context, values of `once` are computed at its start, and dropped at its
+        end."""
         place, here = len(self.lines), ([], {}, {}, set[str]())
         self._written.clear()
         self.lines.append("")
@@ -320,13 +324,14 @@ class Body:
 
     @contextmanager
     def keeping(self) -> Generator[None, None, None]:
-        """Compute the values of `once` in the body at the function's entry, as outside of it."""
+        """Within the context, which may be inside `recomputing`, values of `once` are computed at
+        the function's entry."""
         with self._computing(self._outer) if self._outer else nullcontext():
             yield
 
     @contextmanager
     def _computing(self, where: _Once) -> Generator[None, None, None]:
-        """Let `once` compute in `where`."""
+        """Let `once` add its code to `where`."""
         outer = self._outer
         before = (self.at_entry, self._values, self._written_at_entry, self._fixed)
         self.at_entry, self._values, self._written_at_entry, self._fixed = where
@@ -340,13 +345,13 @@ class Body:
         return literal(element, bits)
 
 
-# Integer arithmetic on literals, so that LLVM has less to parse: an operation of two literals, and
+# Folding of integer arithmetic, so that LLVM has less to parse: operations on two literals, and
 # operations whose result is one of the operands.
 
 
 def fold_constants(name: str, element: Element, a: str, b: str) -> str | None:
-    """The operand that equals `name` of `a` and `b`, one of which is a literal; None where no
-    operand does. `name` is one of LLVM's binary instructions, without flags."""
+    """The operand that equals `name` of `a` and `b`, one of which is a literal, or a literal; None
+    if there is none. `name` is one of LLVM's binary instructions, without flags."""
     if not isinstance(element, Scalar) or not element.is_integer:
         return None
     x, y = _number(a), _number(b)
@@ -359,12 +364,12 @@ def fold_constants(name: str, element: Element, a: str, b: str) -> str | None:
 
 
 def is_literal(handle: str) -> bool:
-    """Whether a handle is neither a value nor a symbol."""
+    """Whether a handle is a literal: neither a value nor a symbol."""
     return handle[0] not in "%@"
 
 
 def _by_literal(name: str, element: Scalar, a: str, y: int) -> str | None:
-    """`a`, or a literal, if that is what `name` of `a` and the number `y` is."""
+    """`name` of `a` and the number `y`, if that is `a` or a literal; else None."""
     if y == 0:
         return a if name in _ZERO_KEEPS else "0" if name in ("mul", "and") else None
     if y == 1 and element.bits > 1:
@@ -373,7 +378,7 @@ def _by_literal(name: str, element: Scalar, a: str, y: int) -> str | None:
 
 
 def _number(handle: str) -> int | None:
-    """The number of a literal, as it is written: negative ones for those with the highest bit."""
+    """The number that a literal states. It is negative if the highest bit is set."""
     return int(handle) if handle[0] in "-0123456789" and "x" not in handle else None
 
 
@@ -415,24 +420,25 @@ _Instruction: TypeAlias = tuple[str, str, list[str]]
 def depth_first(
     lines: Sequence[str], movable: AbstractSet[str], alternating: bool = False
 ) -> list[str]:
-    """`lines` of a function in LLVM IR. The instructions that define `movable` have no effects and
-    depend on none: each comes before the first that needs it, those of one operand before those of
-    the next, and the others keep their order. A basic block in which not clearly fewer values would
-    then be alive at the same time stays as it is. In others, what nothing needs, such as the
-    addresses of all elements of a vector but the first, is left out: it would keep its operands
-    alive. If `alternating`, stores that follow each other alternate where fewer values are then
-    alive.
+    """Reorder `lines`, the LLVM IR of a function, depth first. The instructions that define
+    `movable` values have no effects and depend on none. Each of them is moved before the first
+    instruction that needs it; those that one operand needs come before those of the next operand.
+    All other instructions keep their order. A basic block is reordered only if clearly fewer values
+    are then live at once. Dead instructions of reordered blocks are removed, such as the addresses
+    of all elements of a vector but the first, since they would keep their operands live. If
+    `alternating`, consecutive stores are interleaved where fewer values are then live.
 
-    A lowering rule emits its instruction for all elements of a thread, and then comes the next
-    rule: between two rules all elements are alive. ptxas starts from the order that it finds, and
-    undoes little of it. A Kullback-Leibler divergence of rows took 85 registers, and takes 32 in
-    this order."""
+    A lowering rule emits its instructions for all elements of a thread before the next rule runs,
+    so between two rules all elements are live. ptxas starts from the order of the PTX and changes
+    little of it. A Kullback-Leibler divergence of rows takes 85 registers in the order of the
+    rules, and 32 in this order.
+    """
     originals = _blocks(lines)
     candidates = _without_dead(originals, movable)
     orders = _better_orders(candidates, movable, alternating)
     if not any(orders):
         return list(lines)
-    # Blocks that keep their order keep what nothing needs, whose operands must be there.
+    # A block that keeps its order keeps its dead instructions, so their operands must stay.
     blocks, kept = candidates, list[_Instruction]()
     for original, candidate, order in zip(originals, candidates, orders, strict=True):
         if not order and len(candidate) < len(original):
@@ -450,7 +456,7 @@ def depth_first(
 
 
 def _blocks(lines: Iterable[str]) -> list[list[_Instruction]]:
-    """The instructions of each basic block, from its label on."""
+    """The instructions of each basic block, including its label."""
     blocks: list[list[_Instruction]] = [[]]
     add, names_of = blocks[-1].append, _NAME.findall
     for line in lines:
@@ -466,8 +472,8 @@ def _blocks(lines: Iterable[str]) -> list[list[_Instruction]]:
 def _better_orders(
     blocks: Sequence[Sequence[_Instruction]], movable: AbstractSet[str], alternating: bool
 ) -> list[list[_Instruction]]:
-    """For each basic block, another order in which clearly fewer values are alive at once; empty
-    where there is none."""
+    """For each basic block, another order in which clearly fewer values are live at once; empty if
+    there is none."""
     counts = list(map(_most_alive, blocks))
     few = _FEW * max(counts)
 
@@ -484,8 +490,8 @@ def _without_dead(
     blocks: list[list[_Instruction]], movable: AbstractSet[str],
     readers: Sequence[_Instruction] = (),
 ) -> list[list[_Instruction]]:  # fmt: skip
-    """`blocks` without the instructions that define `movable` values which neither a kept
-    instruction nor one of `readers` needs."""
+    """`blocks` without the instructions that define `movable` values that no kept instruction and
+    none of `readers` needs."""
     used = {x for block in blocks for line, _, names in block if " = phi " in line for x in names}
     used.update(x for _, _, names in readers for x in names)
     result: list[list[_Instruction]] = []
@@ -503,8 +509,8 @@ def _without_dead(
 def _best_order(
     block: Sequence[_Instruction], movable: AbstractSet[str], alternating: bool
 ) -> list[_Instruction]:
-    """The order of a basic block in which fewer values are alive at once: of two if
-    `alternating`."""
+    """The order of a basic block in which fewer values are live at once. If `alternating`, the
+    better of two orders."""
     choices = (False, True) if alternating else (False,)
     return min((_reorder(block, movable, grouped) for grouped in choices), key=_most_alive)
 
@@ -512,10 +518,11 @@ def _best_order(
 def _reorder(
     block: Sequence[_Instruction], movable: AbstractSet[str], grouped: bool
 ) -> list[_Instruction]:
-    """A basic block, whose last instruction is the terminator. What none of it needs, other blocks
-    do: it comes before the terminator. If `grouped`, stores that follow each other alternate: what
-    the first operand of each needs comes before what the second one of each needs. A gated
-    gradient stores two results, which share most of their intermediate values."""
+    """Reorder a basic block, whose last instruction is the terminator. Values that only other
+    blocks need come just before the terminator. If `grouped`, consecutive stores are interleaved:
+    the instructions for the first operand of each come before those for the second operand of each.
+    A gated gradient, for example, stores two results that share most of their intermediate values.
+    """
     waiting: dict[str, _Instruction] = {}
     ordered: list[_Instruction] = []
     group: list[_Instruction] = []
@@ -542,7 +549,8 @@ def _reorder(
 
 
 def _move(names: list[str], waiting: dict[str, _Instruction], ordered: list[_Instruction]) -> None:
-    """Move `names`, each after what it needs, from `waiting` to `ordered`."""
+    """Move the instructions that define `names`, each after the ones that it needs, from `waiting`
+    to `ordered`."""
     stack = names[::-1]
     while stack:
         instruction = waiting.get(stack[-1])
@@ -558,8 +566,8 @@ def _move(names: list[str], waiting: dict[str, _Instruction], ordered: list[_Ins
 
 
 def _most_alive(block: Sequence[_Instruction]) -> int:
-    """The most values of a basic block that are alive after one of its instructions, those that
-    come from elsewhere left out. What phis read comes from elsewhere."""
+    """The largest number of values, of those that a basic block defines, that are live after any of
+    its instructions. Operands of phis do not count."""
     first = next((i for i, x in enumerate(block[1:], 1) if " = phi " not in x[0]), len(block))
     defined = {name for _, name, _ in block}
     alive, most = set[str](), 0

@@ -84,9 +84,9 @@ class LlvmThread(LlvmAtomics, LlvmMatrices, LlvmClusters, LlvmOutside):
         return result
 
     def _round_half_away(self, element: Element, x: Handle) -> Handle:
-        """`x` moved away from zero by a half, without rounding it up, and truncated: a sum that is
-        not representable is rounded toward zero, and never reaches the next integer. LLVM's
-        expansion of that intrinsic takes nine instructions."""
+        """The integer nearest to `x`, ties away from zero: add a half of its sign, rounding the
+        addition toward zero, and truncate. The inexact sum then never reaches the next integer.
+        LLVM's expansion of the intrinsic takes nine instructions."""
         half, suffix = _HALF[element]
         moved = self.intrinsic("copysign", element, half, x)
         kind, add = llvm_type(element), f"@llvm.nvvm.add.rz.{suffix}"
@@ -138,8 +138,8 @@ class LlvmThread(LlvmAtomics, LlvmMatrices, LlvmClusters, LlvmOutside):
 
     def advance(self, kind: Pointer, pointer: Handle, index: Handle, width: Element) -> Handle:
         pointee, base = memory_type(kind.pointee), llvm_type(kind)
-        # An added constant is a step of its own. LLVM separates it for each of a thread's
-        # elements otherwise, and then compares their addresses in pairs.
+        # A constant offset is added by a separate instruction. LLVM would otherwise split it off
+        # for each element of a thread, and then compare the addresses in pairs.
         for step in self._constant_additions.get(index, (index,)):
             moved = f"{pointee}, {base} {pointer}, {llvm_type(width)} {step}"
             pointer = self.pure(f"getelementptr {moved}")
@@ -153,10 +153,10 @@ class LlvmThread(LlvmAtomics, LlvmMatrices, LlvmClusters, LlvmOutside):
         text = f"mad.wide.s32 $0, $1, {kind.pointee.bytes}, $2;"
         return self.emit(f'call {base} asm "{text}", "=l,r,l"(i32 {step}, {base} {pointer}) #2')
 
-    # Where the thread is ------------------------------------------------------------------
+    # Position of the thread ---------------------------------------------------------------
 
     def block_parameters(self) -> PhiBuilder:
-        from tileir.backend.nvptx.phis import PhiBuilder  # many kernels have no loops
+        from tileir.backend.nvptx.phis import PhiBuilder  # needed only by kernels with loops
 
         return PhiBuilder(self)
 
@@ -167,7 +167,8 @@ class LlvmThread(LlvmAtomics, LlvmMatrices, LlvmClusters, LlvmOutside):
         return self.once("warp", lambda: self.emit(f"lshr i32 {self.thread()}, 5"))
 
     def uniform_warp(self) -> Handle:
-        """The same as `warp`, which the assembler knows to be the same in all lanes."""
+        """The index of the warp in its block, in a form that the assembler knows to be uniform
+        across the warp."""
         return self.once("uniform warp", self._uniform_warp)
 
     def _uniform_warp(self) -> Handle:
@@ -198,7 +199,7 @@ class LlvmThread(LlvmAtomics, LlvmMatrices, LlvmClusters, LlvmOutside):
         return self.once(f"programs {axis}", lambda: self._read(f"{word}.{'xyz'[axis]}"))
 
     def role(self, lowering: Any, op: Any) -> None:
-        """Only kernels start roles (`tileir.backend.nvptx.role_branches`)."""
+        """Refuse the op: only kernels start roles (`tileir.backend.nvptx.role_branches`)."""
         raise lowering.refuse(op, "only a kernel starts roles")
 
     def join(self) -> None:
@@ -216,7 +217,7 @@ class LlvmThread(LlvmAtomics, LlvmMatrices, LlvmClusters, LlvmOutside):
         name = _REDUCTIONS.get(combiner)
         if name is None:
             return None
-        extend = "sext" if combiner.startswith("s") else "zext"  # of signed numbers
+        extend = "sext" if combiner.startswith("s") else "zext"  # signed integers
         word = a if element.bits == 32 else self.convert(extend, element, I32, a)
         name = f"@llvm.nvvm.redux.sync.{name}"
         self.declare(f"declare i32 {name}(i32, i32)")
@@ -242,13 +243,13 @@ class LlvmThread(LlvmAtomics, LlvmMatrices, LlvmClusters, LlvmOutside):
         self.line("call void @llvm.nvvm.bar.warp.sync(i32 -1)")
 
     def group_barrier(self) -> None:
-        self.barrier()  # of the block, which is more than is asked for: roles have their own
+        self.barrier()  # a block barrier, which is stronger than needed; roles override this method
 
     def named_barrier_sync(self) -> None:
-        """Ping-pong applies to warpgroups of a role: nothing to do."""
+        """Do nothing: the ping-pong order applies only to warpgroups of a role."""
 
     def named_barrier_arrive(self, *, begin: bool) -> None:
-        """Nothing, likewise."""
+        """Do nothing, as `named_barrier_sync`."""
 
     def where_any(
         self, condition: Handle, element: Element, values: Sequence[Handle],
@@ -357,6 +358,5 @@ class LlvmThread(LlvmAtomics, LlvmMatrices, LlvmClusters, LlvmOutside):
 
 
 def _hint(unroll: int) -> str:
-    """The annotation of a branch to the header of a loop of which `unroll` iterations run
-    together."""
+    """The annotation of a branch to the header of a loop that is to be unrolled by `unroll`."""
     return f", !llvm.loop !{LOOP_NODE + unroll}" if unroll > 1 else ""

@@ -18,9 +18,9 @@ from tileir.types import Tile
 
 @attrs.frozen
 class TileAccess:
-    """The elements of a tile that a thread owns, the bytes of one, and how many it accesses at
-    once. `scattered`: no neighbours have provably contiguous addresses, for instance with indices
-    from a table."""
+    """An access to a tile by a thread: the number of elements that the thread owns, the bytes of
+    one element, and the number of elements per instruction. `scattered`: no neighbours have
+    provably contiguous addresses, for instance because indices come from a table."""
 
     elements: int
     size: int
@@ -34,7 +34,7 @@ class TileAccess:
 
 
 def accesses(function: Function, ops: Iterable[Any]) -> Iterator[TileAccess]:
-    """The accesses of those `ops` of `function` that access tiles."""
+    """Yield the accesses of those of `ops`, ops of `function`, that access tiles."""
     contiguity = AccessWidths(function)
     for op in ops:
         if is_access(op) and isinstance(op.inputs[0].type, Tile):
@@ -51,12 +51,12 @@ def accesses(function: Function, ops: Iterable[Any]) -> Iterator[TileAccess]:
 
 
 def scattered_access_count(listed: Iterable[TileAccess], warps: int) -> float:
-    """Instructions of scattered accesses, of all `warps`."""
+    """The number of instructions for scattered accesses, over all `warps` warps."""
     return sum(each.instructions for each in listed if each.scattered) * warps
 
 
 def by_depth(function: Function) -> tuple[list[Any], list[Any]]:
-    """The ops of the innermost loops, and all others."""
+    """The ops of the innermost loops, and all other ops."""
     loop_forest = loops(function)
     depths = {label: loop_forest.depth(label) for label in function.blocks}
     deepest = max(depths.values())

@@ -1,4 +1,5 @@
-"""The split-K factor, the blocks of a cluster that share K, by the cost model."""
+"""The choice of the split-K factor (the number of blocks of a cluster that share K) by the cost
+model."""
 
 from __future__ import annotations
 
@@ -31,9 +32,9 @@ _GROUP = 4
 def best_ranks(
     module: Module, plan: Metadata, grid: Sequence[int], values: Sequence[int], processors: int
 ) -> int:
-    """The split-K factor of the kernel of `plan`, where `processors` run `grid` instances: 1, 2, 4
-    or 8. `values` are its arguments, with descriptors expanded, and anything for those that are no
-    integers."""
+    """The fastest split-K factor of the kernel of `plan`, by the cost model, for `grid` instances
+    on `processors` multiprocessors: 1, 2, 4 or 8. `values` are its arguments, with descriptors
+    expanded; values of arguments that are not integers are ignored."""
     instances = prod(grid)
     if 2 * instances > processors:
         return 1
@@ -48,12 +49,12 @@ def best_ranks(
 
 
 def _accumulators(function: Function) -> list[Any]:
-    """The types of what dots add up."""
+    """The types of the accumulators of dots."""
     return [op.c.type for op in function.ops if op.mnemonic == "dot"]  # type: ignore[attr-defined]
 
 
 def _fitting(function: Function) -> list[int]:
-    """The split-K factors that divide the rows of all accumulators."""
+    """The split-K factors that divide the number of rows of every accumulator."""
     rows = [shape_of(kind)[0] for kind in _accumulators(function)]
     return [1, *(n for n in _CHOICES if all(m % n == 0 and m // n >= _FEWEST_ROWS for m in rows))]
 
@@ -61,7 +62,7 @@ def _fitting(function: Function) -> list[int]:
 def _seconds(
     function: Function, work: WorkEstimate, plan: Metadata, ranks: int, scale: tuple[int, int]
 ) -> float:
-    """The predicted time for this number of blocks."""
+    """The predicted time with `ranks` blocks that share K."""
     instances, processors = scale
     size = sum(prod(shape_of(kind)) * element_of(kind).bytes for kind in _accumulators(function))  # type: ignore[union-attr]
     roles = RoleProfile(

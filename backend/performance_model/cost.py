@@ -25,9 +25,9 @@ def estimate(
     machine: GpuModel,
     footprint: float | None = None,
 ) -> Estimate:
-    """The time of `instances` instances that each do `work` in blocks that take `use`;
-    `footprint`: bytes of all arrays, which come from memory once at most; without it only what is
-    written goes there."""
+    """The time of `instances` instances that each do `work`, in blocks that take `use`. `footprint`
+    is the size in bytes of all arrays, each of which comes from memory at most once. Without it,
+    only the written bytes count as memory traffic."""
     moved = instances * (work.read + work.written)
     once = instances * work.written if footprint is None else min(moved, footprint)
     if use.roles is not None:

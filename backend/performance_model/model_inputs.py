@@ -19,17 +19,23 @@ GATHER = 9e-9
 
 @attrs.frozen
 class RoleProfile:
-    """The work of a kernel's roles in an iteration of their loop, and after it.
+    """The work of a kernel's roles in an iteration of their loop, and after the loop.
 
-    `requests`: how often copies ask the L2 for a line or a part of one; `num_stages`: stages of the
-    ring. Where no tensor map applies, each thread loads `elements`, by `loads` loads of at
-    least `unit` bytes, and may have `limit` registers. `groups` of 4 warps multiply; `odd`
-    instructions have an N-major B with an odd multiple of 8 columns. These warps compute
-    `arithmetic` elements, before the matmuls that need them where these have A in `registers`, and
-    gather by `gathers` instructions. After the loop threads make `stores` stores for an instance.
-    `divisions`: those before the first copy. `cluster` blocks share an instance, and each sends
-    `remote` bytes to others' shared memory; `together` blocks multicast. `alone`: whether a
-    processor runs one persistent block.
+    - `requests`: requests of copies to the L2 for a line, or for a part of one.
+    - `num_stages`: stages of the ring.
+    - `groups`: warpgroups that multiply.
+    - `elements`, `loads`, `unit`, `limit`: if no tensor map applies, each thread loads `elements`
+      elements by `loads` loads of at least `unit` bytes, and may have `limit` registers.
+    - `odd`: instructions with an N-major B that has an odd multiple of 8 columns.
+    - `arithmetic`: elements that the warpgroups compute; before the matmuls that need them, if
+      these have A in `registers`.
+    - `gathers`: instructions by which they load scattered elements.
+    - `stores`: stores of threads after the loop, for one instance.
+    - `divisions`: divisions before the first copy.
+    - `cluster`: blocks that share an instance. Each sends `remote` bytes to the shared memory of
+      others.
+    - `together`: blocks that multicast.
+    - `alone`: whether a multiprocessor runs a single, persistent block.
     """
 
     requests: float
@@ -53,12 +59,16 @@ class RoleProfile:
 
 @attrs.frozen
 class ResourceUse:
-    """The resources of a block of a kernel: its warps, bytes of shared memory, words of registers
-    that its busiest thread needs, and the limit per thread; `stages`: stages of its buffers;
-    `fragments`: bytes that all its threads read from shared memory in one instance; `words`:
-    registers of all its threads, where they differ, and None where all have the same; `roles`: the
-    work of its roles, if it is warp-specialized; `gathers`: instructions that access scattered
-    elements in one instance, of all its warps."""
+    """The resources that a block of a kernel takes.
+
+    - `warps`: its warps; `shared`: bytes of shared memory.
+    - `registers`: registers that its busiest thread needs; `limit`: the most that it may have.
+    - `stages`: stages of its buffers.
+    - `fragments`: bytes that its threads read from shared memory in one instance.
+    - `words`: registers of all its threads if threads have different numbers, else None.
+    - `roles`: the work of its roles, if it is warp-specialized.
+    - `gathers`: instructions of all its warps that access scattered elements, in one instance.
+    """
 
     warps: int
     shared: int
@@ -71,7 +81,7 @@ class ResourceUse:
     gathers: float = 0.0
 
     def resident(self, machine: Target) -> int:
-        """Resident blocks of a processor; 0 where not even one fits."""
+        """The number of resident blocks of a multiprocessor; 0 if a single block does not fit."""
         each = max(24, min(self.registers, self.limit, machine.max_registers))
         words = self.words or machine.register_words(self.warps, each)
         fitting = machine.resident_blocks(self.warps, words, self.shared)
@@ -79,7 +89,7 @@ class ResourceUse:
 
     @property
     def excess(self) -> int:
-        """Words a thread needs beyond those it may have."""
+        """The registers that the busiest thread needs beyond its limit."""
         return max(0, self.registers - self.limit)
 
     @property
@@ -90,8 +100,8 @@ class ResourceUse:
 
 @attrs.frozen
 class Estimate:
-    """Estimated seconds and their parts: `waves` of `resident` blocks a processor, the parts of the
-    busiest processor by name, and the limiter of an iteration."""
+    """An estimated time in seconds and its composition: `waves` of `resident` blocks per
+    multiprocessor, and the seconds of the busiest multiprocessor by part."""
 
     seconds: float
     waves: float
@@ -100,5 +110,5 @@ class Estimate:
 
     @property
     def bound(self) -> str:
-        """The largest part."""
+        """The name of the largest part."""
         return max(self.parts, key=lambda name: self.parts[name])

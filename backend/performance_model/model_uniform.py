@@ -1,17 +1,17 @@
 """Kernels without warp specialization: waves of blocks, traffic, pipeline depth.
 
-Blocks run in waves of as many as are resident on the processors. While a processor runs `r` blocks,
-an iteration of their loops takes the longest of
+Blocks run in waves: as many at once as are resident on all processors. While a processor runs `r`
+blocks, an iteration of their loops takes the longest of
 
     matmuls         r * operations / rate, less where too few warps feed the tensor cores
     fragments       r * bytes read from shared memory / 128 bytes a cycle
     traffic         r * bytes of the iteration / the processor's share of the L2's bandwidth
     latency         a memory access, divided by the iterations in flight (`stages - 1`)
 
-and then for scattered elements, which no copy prefetches (`GATHER`). The whole takes no less than
-the arrays take from memory, once. Rates are published peaks of dense arithmetic; `_LAUNCH` and the
-latency are fits: matmuls of 2048x2048xK on one H200 took 8 us and 10.3 us more per 1024 of K, of
-which 9.3 us are the peak rate's.
+plus the time of scattered accesses, which no copy prefetches (`GATHER`). The total is at least the
+time to read all arrays from memory once. Rates are published peaks of dense arithmetic. `_LAUNCH`
+and the latency are fitted: matmuls of 2048x2048xK on one H200 took 8 us, plus 10.3 us per 1024 of
+K, of which the peak rate accounts for 9.3 us.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ _BY_WARP = 0.62
 def estimate_uniform(
     work: WorkEstimate, use: ResourceUse, instances: int, machine: GpuModel, once: float
 ) -> Estimate:
-    """The time of `instances` instances in blocks that take `use`; `once`: bytes that come from
-    memory and go there."""
+    """The time of `instances` instances in blocks that take `use`. `once` is the number of bytes
+    that are read from and written to memory."""
     resident = max(1, use.resident(machine.target))
     resident_blocks = machine.processors * resident
     full, last_blocks = divmod(instances, resident_blocks)
@@ -60,7 +60,8 @@ def estimate_uniform(
 
 
 def _wave(work: WorkEstimate, use: ResourceUse, blocks: int, machine: GpuModel) -> dict[str, float]:
-    """Seconds that `blocks` blocks side by side keep each part of a processor busy."""
+    """For each part of a processor, the seconds that it is busy while the processor runs `blocks`
+    blocks."""
     feeding = _BY_WARP * min(1.0, blocks * use.warps / _FEEDING)
     cycles = sum(
         count / (machine.matmul_rates[bits] * (feeding if bits > 0 else 1.0))

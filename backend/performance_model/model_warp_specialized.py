@@ -1,7 +1,8 @@
-"""Warp-specialized kernels (sm_90a): producers copy blocks to rings of stages, consumers multiply.
+"""The model of warp-specialized kernels (sm_90a), whose producers copy blocks to rings of stages
+and whose consumers multiply.
 
-Blocks run in waves, one to a processor or as many as are resident. An iteration on the busiest
-processor takes the longest of
+Blocks run in waves of one block per processor, or as many as are resident. An iteration on the
+busiest processor takes the longest of
 
     matmuls      operations / the rate of `wgmma`, and the part of the arithmetic in between that
                  other warpgroups do not hide
@@ -13,11 +14,12 @@ processor takes the longest of
     loads        where no tensor map can describe an operand: loads by threads
     latency      of a copy / stages of the ring
 
-and `_ITERATION`. After the loop results are stored. All waves together take no less than memory
-needs for the bytes of first accesses, nor than power allows for so many operations.
+plus `_ITERATION`. After the loop, results are stored. All waves together take at least the time
+that memory needs for the bytes of first accesses, and the time that the power limit imposes for the
+operations.
 
-Constants are for one H200: times in seconds, sizes in bytes, rates in units a second. Unless stated
-otherwise they were fitted together to 5213 measurements of 109 problems
+Constants are for one H200: times in seconds, sizes in bytes, rates in units per second. Unless
+stated otherwise, they were fitted jointly to 5213 measurements of 109 problems
 (benchmarks/results/matmul_shapes*.json) and rounded. `docs/explanation/tuning.md` states their
 accuracy.
 """
@@ -104,7 +106,8 @@ _JOIN, _CAP = 4, 8
 
 
 class _Scale(NamedTuple):
-    """Resident blocks of a processor, processors in use, and blocks of all processors."""
+    """The number of resident blocks of a processor, of processors in use, and of blocks of all
+    processors."""
 
     resident: int
     processors: int
@@ -119,8 +122,8 @@ def estimate_warp_specialized(
     machine: GpuModel,
     once: float,
 ) -> Estimate:
-    """The time of `instances` instances in blocks whose roles do `roles`; `once`: bytes that come
-    from memory and go there."""
+    """The time of `instances` instances in blocks whose roles do `roles`. `once` is the number of
+    bytes that are read from and written to memory."""
     scale = _scale(use, roles, machine, instances)
     full, last_blocks = divmod(scale.blocks, scale.processors * scale.resident)
     counts = {scale.processors * scale.resident: full, last_blocks: 1}
@@ -151,15 +154,16 @@ def estimate_warp_specialized(
 
 
 def _norm(first: float, second: float, exponent: int) -> float:
-    """The p-norm of two times, p being `exponent`: about the larger, more where they are close."""
+    """The p-norm of two times, with p = `exponent`: about the larger one, and more if they are
+    close."""
     return float((first**exponent + second**exponent) ** (1 / exponent))
 
 
 def _wave(
     work: WorkEstimate, roles: RoleProfile, machine: GpuModel, blocks: int, side: int
 ) -> tuple[float, dict[str, float]]:
-    """Seconds of a wave of `blocks` blocks, `side` of them side by side on the busiest processor,
-    and how long each part keeps that busy."""
+    """The seconds of a wave of `blocks` blocks, of which the busiest processor runs `side` at once;
+    and the seconds for which each part keeps that processor busy."""
     share = work.divide_steps(roles.cluster)
     step = _step(work, roles, machine, paired=blocks > machine.processors // 2)
     longest = max(step.latency, *(side * each for each in step[1:])) + _ITERATION
@@ -170,7 +174,7 @@ def _wave(
 
 
 class _Step(NamedTuple):
-    """Seconds of a step by what takes them, of one block on a processor."""
+    """Seconds of an iteration of one block, by resource."""
 
     latency: float
     matmuls: float
@@ -182,7 +186,8 @@ class _Step(NamedTuple):
 
 
 def _step(work: WorkEstimate, roles: RoleProfile, machine: GpuModel, paired: bool) -> _Step:
-    """The wait of a step if both processors at a port are busy, or one of them."""
+    """The iteration of a block. `paired` states whether both processors that share a port of the L2
+    are busy."""
     steps = max(1.0, work.steps)
     reached = _THREE if roles.groups == 3 else _REACHED
     cycles = sum(n / machine.matmul_rates[bits] for bits, n in work.dots.items()) / steps / reached
@@ -201,7 +206,7 @@ def _step(work: WorkEstimate, roles: RoleProfile, machine: GpuModel, paired: boo
 
 
 def _loads(roles: RoleProfile) -> float:
-    """Seconds of a step of threads that load."""
+    """Seconds of an iteration of threads that load operands."""
     if not roles.elements:
         return 0.0
     plain = _THREADS + _PER_ELEMENT * roles.elements + _LOAD * roles.loads
@@ -217,7 +222,7 @@ def _scale(use: ResourceUse, roles: RoleProfile, machine: GpuModel, instances: i
 
 
 def _cluster_barriers(roles: RoleProfile, waves: int) -> float:
-    """Seconds in which blocks of clusters wait for each other."""
+    """Seconds for which blocks of clusters wait for each other."""
     together = _TOGETHER if roles.together > 1 else 0.0
     if roles.cluster == 1:
         return together
@@ -225,7 +230,7 @@ def _cluster_barriers(roles: RoleProfile, waves: int) -> float:
 
 
 def _power(work: WorkEstimate, instances: int, machine: GpuModel) -> float:
-    """Seconds of all matmuls at the rate that power allows."""
+    """Seconds of all matmuls at the rate that the power limit allows."""
     seconds = 0.0
     for bits, count in work.dots.items():
         rate = _SUSTAINED.get(abs(bits), machine.matmul_rates[bits] * _CLOCK * 132)

@@ -1,4 +1,5 @@
-"""Resources of a block on a multiprocessor, derived from the program before code generation."""
+"""The resources that a block takes on a multiprocessor, derived from the program before code
+generation."""
 
 from __future__ import annotations
 
@@ -30,7 +31,7 @@ _STEPS, _DEEP = 4, 16
 def use_of(
     done: LoweredKernel, machine: Target, work: WorkEstimate, maps: Sequence[MapValues] = ()
 ) -> ResourceUse:
-    """The resources of a block of a staged kernel that does `work`; `maps` are its tensor maps for
+    """The resources of a block of kernel `done`, which does `work`. `maps` are its tensor maps for
     the arguments, if known."""
     last = done.stages["barriers"]
     functions = [f for f in last.functions.values() if not f.is_declaration]
@@ -55,18 +56,19 @@ def use_of(
 
 
 def _by_roles(plain: ResourceUse, started: Sequence[Any], roles: RoleProfile) -> ResourceUse:
-    """The resources of a kernel whose warps have roles, each with its requested registers."""
+    """The resources of a kernel whose warps have roles. Each role has the number of registers that
+    it requests."""
     use = attrs.evolve(plain, roles=roles, stages=roles.num_stages)
     most = max(role.registers for role in started)
-    if most == 0:  # warps keep the registers they were launched with
+    if most == 0:  # its warps keep the registers with which they are launched
         return use
     words = sum(role.warps * 32 * role.registers for role in started)
     return attrs.evolve(use, limit=most, words=words)
 
 
 def most_registers(function: Function) -> int:
-    """The register pressure in words per thread. Splats, ranges and tiles of pointers count as one
-    word per dimension, since code rematerializes them."""
+    """The register pressure, in registers per thread. Splats, ranges and tiles of pointers count as
+    one register per dimension, since the generated code rematerializes them."""
     alive, parts = liveness(function), dict(_operands(function))
     words_of = {v: words // parts.get(v, 1) or 1 for v, words in _words(function)}
     blocks = (function.blocks[label] for label in alive.leaving)
@@ -74,7 +76,8 @@ def most_registers(function: Function) -> int:
 
 
 def _operands(function: Function) -> Iterator[tuple[Value, int]]:
-    """Operands of dots, which are read a few steps of K at a time, with the number of parts."""
+    """Yield operands of dots, which are read a few steps of K at a time, each with the number of
+    parts in which it is read."""
     for op in _ops_named(function, "dot"):
         bits, depth = op.a.type.element.bits, op.a.type.shape[-1]
         plain = bits == 32 and op.precision.value == "ieee"
@@ -91,7 +94,8 @@ def _words(function: Function) -> Iterator[tuple[Value, int]]:
 
 
 def _most(block: Block, leaving: Iterable[Value], words_of: Mapping[Value, int]) -> int:
-    """The most at any op of `block`, from its end to its beginning."""
+    """The largest register pressure at any op of `block`, computed from its end to its
+    beginning."""
     current = set(leaving)
     words = sum(words_of[v] for v in current)
     most = words
@@ -109,7 +113,7 @@ def _most(block: Block, leaving: Iterable[Value], words_of: Mapping[Value, int])
 
 
 def _live_words(value: Value) -> int:
-    """Words of `value` in a thread."""
+    """The registers that `value` takes in a thread."""
     kind: Any = value.type
     if not isinstance(kind, Tile):
         return 1

@@ -1,4 +1,4 @@
-"""The work of the roles of a kernel per step, derived from the program."""
+"""The work of the roles of a kernel per iteration, derived from the program."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ def roles_of(
     module: Module, kernel: Function, maps: Sequence[MapValues] = ()
 ) -> RoleProfile | None:
     """The work of the roles of `kernel`, in the last stage of a compiled module; None if it is not
-    warp-specialized. `maps`: its tensor maps for the arguments, if known; otherwise rows are
-    assumed to begin at lines."""
+    warp-specialized. `maps` are its tensor maps for the arguments, if known; otherwise rows are
+    assumed to begin at the start of a cache line."""
     started: list[Any] = [op for op in kernel.ops if op.mnemonic == "gpu.role"]
     if not started:
         return None
@@ -71,8 +71,8 @@ def roles_of(
 
 @attrs.frozen(eq=False)
 class _Role:
-    """The function of a role: `arguments` are the kernel's values by its parameters, `maps` the
-    tensor maps by the kernel's values."""
+    """The function of a role. `arguments` maps its parameters to values of the kernel, `maps` maps
+    values of the kernel to tensor maps."""
 
     function: Function
     kernel: Function
@@ -97,15 +97,15 @@ class _Role:
         return by_depth(self.function)[0]
 
     def copies(self) -> list[Any]:
-        """The copies of a step."""
+        """The copies of an iteration."""
         return [op for op in self.iteration_ops() if op.mnemonic == "gpu.tma_load"]
 
     def requests(self) -> float:
-        """Requests for lines of the L2, of the copies of an iteration; a block's share of those
-        that several share.
+        """The number of requests of an iteration's copies to the L2 for cache lines. If several
+        blocks share requests, this is the share of one block.
 
-        Neighbours need the same part of the larger operand, as `order-programs` arranges
-        instances.
+        Neighbouring blocks need the same part of the larger operand, since `order-programs`
+        arranges instances that way.
         """
         by_base: dict[Any, list[Any]] = {}
         for op in self.copies():
@@ -117,16 +117,16 @@ class _Role:
         return sum(each) - max(each) * (1 - 1 / together)
 
     def _maker(self, value: Value) -> Any:
-        """The kernel's op that defines a parameter's argument; None where there is none."""
+        """The kernel's op that defines the argument of a parameter; None if there is none."""
         argument = self.arguments.get(value)
         return definitions(self.kernel).get(argument) if isinstance(argument, Value) else None
 
     def _base(self, op: Any) -> Any:
-        """The tensor that `op` copies from."""
+        """The tensor from which `op` copies."""
         return getattr(self._maker(op.descriptor), "base", op.descriptor)
 
     def _requests(self, op: Any) -> float:
-        """L2 requests of a copy, by rows of panels."""
+        """The number of L2 requests of a copy, whose rows are copied by panels."""
         value = self.arguments.get(op.descriptor)
         block: Any = op.descriptor.type.block
         size = block.element.bytes
@@ -136,7 +136,7 @@ class _Role:
         return prod(block.shape) * size / row * _requests_per_row(row, gcd(HALF, *strides))
 
     def num_stages(self) -> Iterator[int]:
-        """Stages of the buffers of the blocks of an iteration."""
+        """Yield the number of stages of each buffer that receives blocks in an iteration."""
         for op in self.iteration_ops():
             if op.mnemonic in ("gpu.tma_load", "gpu.local_store"):
                 buffer = self._maker(op.buffer)
@@ -144,18 +144,19 @@ class _Role:
                     yield buffer.shape[0]
 
     def loads(self) -> list[TileAccess]:
-        """The loads of a step that threads issue."""
+        """The loads of an iteration that threads issue."""
         return list(
             accesses(self.function, (op for op in self.iteration_ops() if op.mnemonic == "load"))
         )
 
     def stores(self) -> float:
-        """Stores of an instance by threads."""
+        """The number of stores of threads in an instance."""
         stores = accesses(self.function, (x for x in self.function.ops if x.mnemonic == "store"))
         return sum(each.instructions for each in stores) * self.warps * _LANES
 
     def odd(self) -> float:
-        """Instructions of an iteration with an N-major B and an odd multiple of 8 columns."""
+        """The number of instructions of an iteration with an N-major B that has an odd multiple of
+        8 columns."""
         count = 0
         for op in self.iteration_ops():
             if op.mnemonic == "gpu.wgmma" and not op.trans_b and shape_of(op.c.type)[1] % 16:
@@ -173,19 +174,19 @@ class _Role:
         return bool(in_registers) and all(in_registers)
 
     def arithmetic(self) -> float:
-        """Elements that are computed in a step."""
+        """The number of elements that are computed in an iteration."""
         tiles = [op.results[0].type for op in self.iteration_ops() if op.elementwise and op.results]
         return float(sum(kind.size for kind in tiles if isinstance(kind, Tile)))
 
     def divisions(self) -> int:
-        """Divisions by what is not a literal, outside of the steps."""
+        """The number of divisions by a value that is not a literal, outside the loop."""
         before: list[Op] = by_depth(self.function)[1]
         return sum(op.divides and not isinstance(op.inputs[1], Constant) for op in before)
 
 
 def _requests_per_row(row: int, distance: int) -> float:
-    """Requests for `row` bytes that begin anywhere at multiples of `distance` in a half line: for
-    lines, or for each half that they touch."""
+    """The number of requests for a row of `row` bytes that begins at any multiple of `distance`
+    within half a cache line: one per line, or per half line that the row touches."""
     if distance % HALF == 0:
         return max(1.0, row / LINE)
     starts = range(0, HALF, distance)

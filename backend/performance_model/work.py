@@ -1,4 +1,5 @@
-"""The work of one program instance: arithmetic, traffic and steps, counted on the program."""
+"""The work of one program instance: arithmetic, memory traffic and iterations, counted on the
+program."""
 
 from __future__ import annotations
 
@@ -24,11 +25,16 @@ _UNKNOWN_TRIPS = 16
 
 @attrs.frozen
 class WorkEstimate:
-    """The work of an average program instance. `dots`: operations (two per multiply-add) of matmuls
-    by the bits of their operands, negative without tensor cores; `arithmetic`: other operations on
-    elements; `read` and `written`: bytes of global memory; `steps`: iterations of the loop that
-    reads most; `operand_bytes`: bytes of operands, A once and B once for every 64 rows of A, as
-    wgmma reads them."""
+    """The work of an average program instance.
+
+    - `dots`: operations of matmuls (two per multiply-add), by the bits of their operands; negative
+      bits stand for f32 without tensor cores.
+    - `arithmetic`: other operations on elements.
+    - `read`, `written`: bytes of global memory.
+    - `steps`: iterations of the loop that reads most.
+    - `operand_bytes`: bytes of operands as wgmma reads them: A once, and B once for every 64 rows
+      of A.
+    """
 
     dots: Mapping[int, float]
     arithmetic: float
@@ -39,11 +45,11 @@ class WorkEstimate:
 
     @property
     def operations(self) -> float:
-        """Operations of matmuls."""
+        """The number of operations of matmuls."""
         return sum(self.dots.values())
 
     def divide_steps(self, blocks: int) -> WorkEstimate:
-        """The work of one of `blocks` blocks that divide the steps among them."""
+        """The work of one of `blocks` blocks that share the iterations."""
         if blocks == 1:
             return self
         return WorkEstimate(
@@ -54,8 +60,8 @@ class WorkEstimate:
 
 
 def work_of(function: Function, grid: Sequence[int], numbers: Mapping[str, int]) -> WorkEstimate:
-    """The work of the middle instance of `grid`, with the kernel's integers by name. Loops with an
-    unknown number of iterations count 16."""
+    """The work of the middle instance of `grid`. `numbers` are the kernel's integer arguments by
+    name. A loop with an unknown number of iterations counts as 16 iterations."""
     trip_counts = _TripCounts(function, grid, numbers).by_block()
     dots: dict[int, float] = {}
     arithmetic, read, written, operand_bytes, steps = 0.0, 0.0, 0.0, 0.0, {1.0: 0.0}
@@ -88,27 +94,28 @@ def _operations(op: Any) -> float:
 
 
 def _operand_elements(op: Any) -> float:
-    """Elements that wgmma reads of both operands; an instruction takes 64 rows of A."""
+    """The number of elements of both operands that wgmma reads; an instruction covers 64 rows of
+    A."""
     m, n = shape_of(op.c.type)[-2:]
     k = shape_of(op.a.type)[-1]
     return float(m * k + -(-m // 64) * n * k)
 
 
 def _operand_bits(op: Any) -> int:
-    """Bits of an operand; negative for f32 without rounding to TF32."""
+    """The bits of an operand element; negative for f32 that is not rounded to TF32."""
     bits = getattr(element_of(op.a.type), "bits", 32)
     precision = getattr(getattr(op, "precision", None), "value", "")
     return -bits if bits == 32 and precision == "ieee" else bits
 
 
 def _elements(op: Op) -> float:
-    """Elements that `op` computes."""
+    """The number of elements that `op` computes."""
     kinds = [r.type for r in op.results if isinstance(r.type, Tile)]
     return float(max((kind.size for kind in kinds), default=0)) if op.elementwise else 0.0
 
 
 def _bytes(op: Op) -> float:
-    """Bytes that an access through pointers moves."""
+    """The number of bytes that an access through pointers moves."""
     if not op.effects & (Effects.READ | Effects.WRITE) or not op.inputs:
         return 0.0
     kind: Any = op.inputs[0].type
@@ -122,8 +129,8 @@ def _bytes(op: Op) -> float:
 
 @attrs.frozen
 class _TripCounts:
-    """The number of executions of blocks in one instance, by evaluating scalars on the kernel's
-    integers."""
+    """The number of executions of each block in one instance, computed by evaluating scalars on the
+    kernel's integer arguments."""
 
     function: Function
     grid: Sequence[int]
@@ -131,7 +138,8 @@ class _TripCounts:
     _constants: dict[Value, Constant | None] = attrs.field(init=False, factory=dict)
 
     def by_block(self) -> dict[str, float]:
-        """Executions of every block: the trip counts of the loops around it, multiplied."""
+        """The number of executions of every block: the trip counts of the loops around it,
+        multiplied."""
         function, nest = self.function, loops(self.function)
         self._constants.update(self._parameters())
         counts: dict[str, float] = {}
@@ -152,7 +160,7 @@ class _TripCounts:
                 yield parameter.value, Constant(kind, number & ((1 << kind.bits) - 1))
 
     def _count(self, counted: Any) -> float:
-        """Iterations of the body, whose number depends on values known at launch."""
+        """The trip count of a loop, which may depend on values known at launch."""
         if counted.count is not None:
             return max(1.0, float(counted.count))
         ends = (counted.of.start, counted.of.step, counted.bound)
@@ -168,7 +176,7 @@ class _TripCounts:
         return None if value is None else int(value.value)
 
     def _value(self, operand: Operand) -> Constant | None:
-        """The literal value of a scalar, if all its inputs are known."""
+        """The value of a scalar as a literal, if all its inputs are known."""
         if isinstance(operand, Constant):
             return operand
         if not isinstance(operand, Value):

@@ -1,1 +1,1 @@
-"""Launching: compiled kernels as bytes, the cache, launchers."""
+"""Launching of compiled kernels: their byte format, the cache, and launchers."""

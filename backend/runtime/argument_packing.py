@@ -1,4 +1,5 @@
-"""Arguments as words for a kernel, and as conditions for a launcher in machine code."""
+"""Packing of arguments into the words that a kernel takes, and the conditions under which a
+launcher in machine code accepts similar arguments."""
 
 from __future__ import annotations
 
@@ -40,8 +41,8 @@ _LOOSE = frozenset({"i8", "i1", "f8e4m3", "f8e5m2", "f8e8m0", "f4e2m1", "i4", "b
 
 @attrs.frozen(eq=False)
 class PackedArgument:
-    """The words of an argument, of 64 bits each; its array, if it is one; and `like`, the condition
-    for arguments that are passed in the same way (None: there is none)."""
+    """The 64-bit words of an argument; its array, if it is one; and `like`, the condition that
+    recognizes arguments that are passed in the same way (None if there is no such condition)."""
 
     words: tuple[int, ...]
     like: Arg | None = None
@@ -50,12 +51,12 @@ class PackedArgument:
 
 @attrs.frozen
 class SpecializationPolicy:
-    """The specialization of kernels.
+    """The policy by which kernels are specialized.
 
-    `exact`: arguments with other properties than the promised ones have a better kernel, so 16 is
-    tested only where it was promised to divide, except for parameters in `plain`. `devices` is the
-    number of GPUs, `owner` returns the number of the GPU that owns an address. `reinterpreted` are
-    parameters for arrays of any element type.
+    With `exact`, arguments without the properties that this kernel assumes have another kernel, so
+    divisibility by 16 is tested only if the kernel assumes it, except for parameters in `plain`.
+    `devices` is the number of GPUs; `owner` returns the number of the GPU that owns an address.
+    `reinterpreted` are parameters that accept arrays of any element type.
     """
 
     exact: bool = False
@@ -68,7 +69,7 @@ class SpecializationPolicy:
 def pack_argument(
     argument: KernelParameter, value: Any, offset: int, policy: SpecializationPolicy
 ) -> PackedArgument:
-    """Pack `value` for the parameter `argument`, whose first word is number `offset`.
+    """Pack `value` for the parameter `argument`, whose first word has index `offset`.
 
     Raises LaunchError (TIR0710) with the name of the argument and the expected value.
     """
@@ -82,7 +83,7 @@ def pack_argument(
 def _pack_tensor(
     argument: KernelParameter, value: Any, offset: int, policy: SpecializationPolicy
 ) -> PackedArgument:
-    """A tensor with its extents and strides."""
+    """Pack a tensor with its extents and strides."""
     rank = (len(argument.words) - 1) // 2
     if isinstance(value, StridedTensor):
         address, extents, strides, checked = value.address, value.extents, value.strides, None
@@ -104,8 +105,8 @@ def _pack_tensor(
 def _descriptor_like(
     argument: KernelParameter, value: Any, offset: int, rank: int, checked: Array | None
 ) -> Arg | None:
-    """The condition that recognizes descriptors like `value`, and the accesses to address, extents
-    and strides."""
+    """The condition that recognizes descriptors like `value`, and reads their address, extents and
+    strides; None if there is none."""
     divisor = max(1, argument.aligned)
     if checked is None:
         address = Arg(ArgKind.INTEGER, offset, divisor)
@@ -132,7 +133,7 @@ def _descriptor_like(
 
 
 def with_span(like: Arg, value: Any, offset: int) -> Arg:
-    """`like`, which also takes the address and bytes of the memory of an array
+    """`like`, extended by the address and the size in bytes of the memory of an array
     (`tileir.backend.runtime.disjoint.span`)."""
     numbers = (Part(PartAccess.METHOD, "data_ptr", Arg(ArgKind.INTEGER, offset)),
                Part(PartAccess.METHOD, "nbytes", Arg(ArgKind.INTEGER, offset + 1)))  # fmt: skip
@@ -145,7 +146,7 @@ def with_span(like: Arg, value: Any, offset: int) -> Arg:
 
 
 def _integers(kind: type, offset: int, count: int) -> Arg:
-    """The condition for a sequence of this number of integers."""
+    """The condition for a sequence of `count` integers."""
     parts = (Part(PartAccess.ITEM, i, Arg(ArgKind.INTEGER, offset + i)) for i in range(count))
     return Arg(ArgKind.WHOLE, low=count, type=kind, parts=tuple(parts))
 
@@ -174,7 +175,8 @@ def _pointer(
 
 
 def _divisibility(name: str, promised: int, policy: SpecializationPolicy) -> tuple[int, int]:
-    """The test of a number by the launcher: the divisor, and a flag if it must not divide."""
+    """The test of a number by the launcher: the divisor, and a flag that is set if the divisor must
+    not divide it."""
     if promised > 1:
         return promised, 0
     return (_SPECIAL, NOT_DIVISIBLE) if policy.exact and name not in policy.plain else (1, 0)
@@ -185,7 +187,7 @@ def _fits(divisor: int, flags: int, value: int) -> bool:
 
 
 def _check_array(argument: KernelParameter, view: Array, policy: SpecializationPolicy) -> Array:
-    """`view`, if it fits the parameter. Raises LaunchError otherwise."""
+    """`view`, if it fits the parameter. Raises LaunchError if it does not."""
     element = re.sub(r"( addrspace\(\d+\))?\*$", "", argument.type)
     if element.startswith("tensor_desc"):
         element = element.removeprefix("tensor_desc<").split("<")[0]
@@ -205,7 +207,8 @@ def _check_array(argument: KernelParameter, view: Array, policy: SpecializationP
 
 
 def _same_size(dtype: str, element: str) -> bool:
-    """Whether bits of `dtype` stand for `element`, which libraries lack a type for."""
+    """Whether the bits of `dtype` may represent `element`, for which array libraries have no
+    type."""
     if element.endswith("*"):
         return dtype == "i64"
     if element not in _LOOSE:
@@ -232,7 +235,7 @@ def _check_address(argument: KernelParameter, address: int, policy: Specializati
 def _number(
     argument: KernelParameter, value: Any, offset: int, policy: SpecializationPolicy
 ) -> PackedArgument:
-    """A number by value."""
+    """Pack a number."""
     element = SCALARS[argument.type]
     plain = type(value) in (bool, int, float)
     number = value if plain else _item(argument, value)
@@ -278,7 +281,7 @@ def _integer_like(
         return Arg(ArgKind.INTEGER, offset, low=number, high=number)
     small = 1 << 31
     if bits == 32 and number < small:
-        high = small - 1  # of larger ones the type is another
+        high = small - 1  # a larger integer has another type
     elif bits == 64 and not -small <= number < small:
         low, high = (small, high) if number > 0 else (low, -small - 1)
     divisor, flags = _divisibility(argument.name, argument.multiple_of, policy)
@@ -290,7 +293,7 @@ def _integer_like(
 
 
 def _item(argument: KernelParameter, value: Any) -> int | float | bool:
-    """The number in a library's scalar."""
+    """The Python number in a scalar of an array library."""
     item = getattr(value, "item", None)
     scalar = item() if item is not None and getattr(value, "ndim", 1) == 0 else None
     if not isinstance(scalar, (bool, int, float)):

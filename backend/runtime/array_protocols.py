@@ -1,8 +1,8 @@
-"""GPU arrays of any library: their address, shape and type, and how a launcher in machine code
-recognises others of the kind.
+"""Arrays on the GPU, of any library: their address, shape and type, and the condition by which a
+launcher in machine code recognizes similar arrays.
 
-Torch's tensors by `data_ptr`, CuPy's by `data.ptr`, others by `__cuda_array_interface__` (version
-3), and the rest by DLPack. None of the libraries is imported.
+Torch's tensors are read by `data_ptr`, CuPy's arrays by `data.ptr`, others by
+`__cuda_array_interface__` (version 3) or by DLPack. None of the libraries is imported.
 """
 
 from __future__ import annotations
@@ -31,12 +31,13 @@ class StridedTensor:
 
 @attrs.frozen(eq=False)
 class Array:
-    """The address of an array's first element, the name of its element type (`f32`, `i8`), extents
-    and strides in elements (None: contiguous rows), the number of its GPU if the library states it.
+    """The address of an array's first element, the name of its element type (`f32`, `i8`), its
+    extents and strides in elements (None: contiguous rows), and the number of its GPU, if the
+    library states it.
 
-    `like` tells machine code how to obtain the address of similar arrays, with offset and bounds
-    left open (`like_array`); None where that differs from call to call. `stream_of` returns the
-    handle of the stream that the library currently uses on `device`.
+    `like` is the condition by which machine code recognizes similar arrays and reads their address,
+    with offset and bounds left open (`like_array`); None if it differs between calls. `stream_of`
+    returns the handle of the stream that the library currently uses on `device`.
     """
 
     address: int
@@ -50,19 +51,19 @@ class Array:
 
     @property
     def size(self) -> int:
-        """Number of elements."""
+        """The number of elements."""
         return prod(self.extents)
 
     @property
     def distances(self) -> tuple[int, ...]:
-        """Strides in elements."""
+        """The strides in elements."""
         if self.strides is not None:
             return self.strides
         return tuple(prod(self.extents[d + 1 :]) for d in range(len(self.extents)))
 
 
 def is_array(value: Any) -> bool:
-    """Whether `value` offers its memory to a GPU."""
+    """Whether `value` offers GPU memory by one of the protocols."""
     return (
         (hasattr(value, "data_ptr") and hasattr(value, "is_cuda"))
         or hasattr(value, "__cuda_array_interface__")
@@ -73,13 +74,13 @@ def is_array(value: Any) -> bool:
 def array(value: Any, name: str, devices: int = 1) -> Array:
     """Read `value`, the argument `name`, by its array protocol. `devices` is the number of GPUs.
 
-    Raises LaunchError (TIR0710) for memory of the host or freed memory.
+    Raises LaunchError (TIR0710) for host memory and freed memory.
     """
     if hasattr(value, "data_ptr") and hasattr(value, "is_cuda"):
         return _torch(value, name, devices)
     try:
         interface = getattr(value, "__cuda_array_interface__", None)
-    except Exception as error:  # deleted arrays of JAX, and CPU tensors, raise what they like
+    except Exception as error:  # deleted arrays of JAX, and CPU tensors, raise various exceptions
         raise launch_error(f"argument {name} offers no memory of a GPU: {error}") from error
     if interface is not None:
         return _interface(value, name, interface)
@@ -103,7 +104,7 @@ def _torch(value: Any, name: str, devices: int) -> Array:
     )  # fmt: skip
     try:
         address = value.data_ptr()
-    except RuntimeError as error:  # fake tensors, and those whose storage was freed
+    except RuntimeError as error:  # fake tensors, and tensors whose storage was freed
         raise launch_error(f"argument {name} has no memory: {error}") from error
     dtype = _TORCH.get(word := str(value.dtype).rpartition(".")[2], word)
     return Array(
@@ -173,7 +174,8 @@ def _like_interface(value: Any, typestr: str) -> Arg | None:
 
 
 def _queue(stream: int | None) -> int:
-    """The handle of a stream of the interface, in which 1 is the legacy default stream."""
+    """The handle of a stream of `__cuda_array_interface__`, in which 1 is the legacy default
+    stream."""
     return 0 if stream in (None, 1) else stream
 
 
@@ -204,9 +206,9 @@ def _dlpack(value: Any, name: str) -> Array:
 def like_array(
     value: Any, view: Array, offset: int, name: str, divisor: int, flags: int
 ) -> Arg | None:
-    """The condition by which machine code recognises arrays like `value`, read as `view`: for the
-    parameter at `offset`, with an address divisible by `divisor`, and `flags`. None if there is
-    none. An array at address 0 must have no elements."""
+    """The condition by which machine code recognizes arrays like `value`, read as `view`, for the
+    parameter at `offset`: the address is divisible by `divisor`, subject to `flags`. None if there
+    is no such condition. An array at address 0 must have no elements."""
     if view.like is None:
         return None
     like = attrs.evolve(view.like, offset=offset, name=name, divisor=divisor, flags=flags)
@@ -219,7 +221,7 @@ def like_array(
 
 def _emptiness(value: Any, view: Array) -> Part:
     """The condition that an array like `value` has no elements. Only such an array may be at
-    address 0, where an array with elements has lost its memory."""
+    address 0; an array with elements that is there has lost its memory."""
     zero = Arg(ArgKind.INTEGER, low=0, high=0)
     if view.like is None or view.like.kind is not ArgKind.TENSOR:
         return Part(PartAccess.FUNCTION, _size, zero)

@@ -1,4 +1,4 @@
-"""A compiled kernel as a C header that needs nothing but the CUDA driver API."""
+"""Export of a compiled kernel as a C header that depends only on the CUDA driver API."""
 
 from __future__ import annotations
 
@@ -130,8 +130,8 @@ static inline CUresult {name}_launch(
 
 
 def _persistent_grid(name: str, instances: int, cluster: int, shared: str) -> list[str]:
-    """Lines of C that compute `blocks`, the blocks or clusters that work for the instances of a
-    grid: each works for many of them, `instances` at once."""
+    """Lines of C that compute `blocks`: the number of blocks or clusters of a persistent kernel,
+    which compute `instances` instances of the grid at once."""
     return [
         "int blocks = 0;",
         f"result = tileir_blocks_at_once(function, {cluster}, {name}_threads, {shared}, &blocks);",
@@ -147,7 +147,7 @@ def _persistent_grid(name: str, instances: int, cluster: int, shared: str) -> li
 def _argument_names(
     kernel: str, plan: Metadata, used: set[str]
 ) -> list[tuple[KernelParameter, str]]:
-    """A unique name for each argument that is not in `used`."""
+    """A name for each argument, unique and not in `used`."""
     names: list[tuple[KernelParameter, str]] = []
     used_words = {f"{kernel}_threads", f"{kernel}_shared", *used}
     for argument in plan.parameters:
@@ -160,7 +160,7 @@ def _argument_names(
 
 
 def _parameters(argument: KernelParameter, name: str) -> list[tuple[str, str, str]]:
-    """C type, name and a note for each value that is passed."""
+    """The C type, the name and a comment for each value that is passed."""
     first = argument.words[0]
     if not first.endswith("*"):
         return [(_C_TYPES[first], name, first + _promises(argument))]
@@ -194,6 +194,6 @@ def _bytes(data: bytes) -> str:
 
 
 def _identifier(name: str) -> str:
-    """`name` as a word of C."""
+    """`name` as a C identifier."""
     word = re.sub(r"\W", "_", name, flags=re.ASCII)
     return f"{word}_" if _KEYWORDS.fullmatch(word) else f"_{word}" if word[:1].isdigit() else word

@@ -1,4 +1,5 @@
-"""A host plan as C: statements that compute tensor maps and the grid of blocks, for a header."""
+"""Export of a host plan as C: statements that compute tensor maps and the grid of blocks, for a C
+header."""
 
 from __future__ import annotations
 
@@ -96,8 +97,8 @@ static inline CUresult tileir_blocks_at_once(CUfunction function, unsigned clust
 
 def statements(plan: HostPlan, words: Sequence[str]) -> Iterator[str]:
     """Lines of C that compute the tensor maps `map0`, `map1`, ... `words` are the names of the
-    values that the kernel takes; those of the grid's extents come last. The lines return an error
-    where the plan does not allow the launch."""
+    values that the kernel takes; the extents of the grid come last. The lines return an error if
+    the plan rejects the arguments."""
     yield "int failed = 0;"
     used = {x for s in plan.steps for x in s.operands} | set(plan.guards)
     used |= {x for m in plan.maps for x in (m.base, *m.extents, *m.strides)}
@@ -117,7 +118,7 @@ def statements(plan: HostPlan, words: Sequence[str]) -> Iterator[str]:
 
 
 def local_names(plan: HostPlan) -> set[str]:
-    """Names that the statements use, and those of the rest of a launch function."""
+    """The names that the statements use, and those that the rest of a launch function uses."""
     names = {"result", "failed", "blocks", "batches", "extents"}
     names |= {f"a{i}" for i in range(plan.arguments)} | {f"v{i}" for i in range(len(plan.steps))}
     for index in range(len(plan.maps)):
@@ -149,7 +150,7 @@ _TYPES = {
 
 
 def _number(operand: Operand) -> str:
-    """A number or a name; INT64_MIN has no constant of C."""
+    """A number or a name in C. INT64_MIN has no literal in C."""
     if isinstance(operand, str):
         return operand
     return "INT64_MIN" if operand == -(1 << 63) else f"INT64_C({operand})"
@@ -160,7 +161,7 @@ def _expression(step: HostOp) -> str:
 
 
 def _wrap(step: HostOp, text: str) -> str:
-    """`text`, an unsigned number of 64 bits, modulo 2^n as a signed one."""
+    """The expression of `text`, an unsigned 64-bit number, modulo 2^n as a signed integer."""
     return f"(int64_t)(({text}) & 1)" if step.bits == 1 else f"tileir_signed({text}, {step.bits})"
 
 

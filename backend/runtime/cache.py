@@ -4,8 +4,8 @@
     compiled = cache.compile(module, "sm_90a", {"num_warps": 8})
     future = cache.submit(module, "sm_90a")          a thread, or any executor's process
 
-The key of an entry is everything that machine code depends on: the module's text, the target, the
-options, and the compiler with LLVM and assembler.
+The key of an entry is computed from everything that machine code depends on: the module's text, the
+target, the options, and the versions of the compiler, LLVM and the assembler.
 """
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ _KEPT = ("input",)
 class Cache:
     """A cache of compiled kernels in a `store`, or in this process only if `store` is None.
 
-    The cache is safe among threads and processes, even if a process is killed: each kernel is
-    compiled once. If the folder is not writable, every process compiles for itself.
+    Several threads and processes may use the cache, even if a process is killed: each kernel is
+    compiled once. If the folder is not writable, each process compiles separately.
     """
 
     store: DiskStore | None
@@ -139,7 +139,7 @@ class Cache:
     ) -> CompiledKernel:  # fmt: skip
         with ExitStack() as stack:
             if self.store is not None:
-                with suppress(CompileError):  # a folder that cannot be written to
+                with suppress(CompileError):  # the folder is not writable
                     stack.enter_context(self.store.lock(key))
             compiled = self._load(key)
             if compiled is None:
@@ -149,7 +149,7 @@ class Cache:
             return compiled
 
     def _write(self, key: str, compiled: CompiledKernel) -> None:
-        """Assemble and store. Without an assembler nothing is stored, and the driver gets the
+        """Assemble and store. Without an assembler nothing is stored, and the driver assembles the
         PTX."""
         try:
             compiled.cubin  # noqa: B018 - generated here, where other threads wait for it
@@ -159,9 +159,9 @@ class Cache:
             raise
         if self.store is None:
             return
-        with suppress(CompileError):  # a folder that cannot be written to
+        with suppress(CompileError):  # the folder is not writable
             self.store.put(key, dumps(compiled, _KEPT))
-        if key.startswith("00"):  # now and then
+        if key.startswith("00"):  # from time to time
             self.store.trim(int(os.environ.get("TILEIR_CACHE_BYTES", _BYTES)))
 
 
@@ -206,7 +206,7 @@ def _key(module: Module, target: str, options: Options, kernel: str | None) -> s
 
 
 def _restageable(compiled: CompiledKernel) -> CompiledKernel:
-    """`compiled` with the stages that were not stored, regenerated on request."""
+    """`compiled`, whose stages that were not stored are regenerated on request."""
 
     def rerun() -> Mapping[str, Module]:
         machine = target_named(compiled.plan.target)
@@ -221,7 +221,7 @@ def _restageable(compiled: CompiledKernel) -> CompiledKernel:
 def _elsewhere(
     text: str, target: str, options: Mapping[str, Any], kernel: str | None, folder: str | None
 ) -> bytes:
-    """The task of another process for `submit`."""
+    """The task of another process for `Cache.submit`."""
     cache = _at(None if folder is None else Path(folder))
     compiled = cache.compile(parse(text, verify=False), target, options, kernel)
     return dumps(compiled, _KEPT)

@@ -27,15 +27,15 @@ Span: TypeAlias = tuple[int, int]
 
 @attrs.frozen
 class Separation:
-    """The comparison of a launcher: the memory of each parameter in `written`, by index, with that
-    of every other one in `pointers`."""
+    """The test of a launcher: the memory of each parameter in `written`, given by index, must not
+    overlap that of any other parameter in `pointers`."""
 
     written: tuple[int, ...]
     pointers: tuple[int, ...]
 
     @property
     def pairs(self) -> tuple[tuple[int, int], ...]:
-        """Indices of parameters whose memory must not overlap, each pair once."""
+        """The pairs of parameters, by index, whose memory must not overlap, each pair once."""
         written = set(self.written)
         return tuple(
             (w, other)
@@ -45,8 +45,8 @@ class Separation:
         )
 
     def decide(self, values: Sequence[Any]) -> bool | None:
-        """Whether the memory of no pair overlaps, of a kernel's arguments; None where the memory
-        of one is not known."""
+        """Whether the memory of no pair overlaps, for the arguments `values`; None if the memory of
+        an argument is unknown."""
         spans = {index: span(values[index]) for index in self.pointers}
         ranges = {index: each for index, each in spans.items() if each is not None}
         if len(ranges) < len(spans):
@@ -57,10 +57,10 @@ class Separation:
 
 @memoize
 def separation(function: Function) -> Separation | None:
-    """The comparison that lets a load in a loop of `function` be moved over writes; None where
-    there is none."""
+    """The test under which loads in loops of `function` may be moved across stores; None if there
+    is no such load."""
     accesses = effects(function)
-    if accesses.elsewhere != NOTHING:  # addresses from memory may be anywhere
+    if accesses.elsewhere != NOTHING:  # pointers loaded from memory may point anywhere
         return None
     parameters = function.parameters
     pointers = [i for i, p in enumerate(parameters) if accesses.of(p.value) != NOTHING]
@@ -75,7 +75,7 @@ def separation(function: Function) -> Separation | None:
 
 
 def with_promise(function: Function, written: Sequence[int]) -> Function:
-    """`function` with these parameters `noalias`."""
+    """`function` in which the parameters with indices `written` are `noalias`."""
     parameters = list(function.parameters)
     for index in written:
         attributes = attrs.evolve(parameters[index].attributes, noalias=True)
@@ -84,13 +84,13 @@ def with_promise(function: Function, written: Sequence[int]) -> Function:
 
 
 def separate(module: Module, kernel: str, written: Sequence[int]) -> Module:
-    """`module` with these parameters of `kernel` `noalias`."""
+    """`module` in which the parameters of `kernel` with indices `written` are `noalias`."""
     function = with_promise(module.functions[kernel], written)
     return module.with_functions({**module.functions, kernel: function})
 
 
 def version_for(module: Module, kernel: str | None, arguments: Mapping[str, Any]) -> Module:
-    """The version of `module` that is launched for `arguments`, by the names of parameters."""
+    """The version of `module` that is launched for `arguments`, which are by parameter name."""
     function = module.kernel(kernel)
     compared = separation(function)
     values = [arguments.get(p.name or "") for p in function.parameters]
@@ -100,7 +100,8 @@ def version_for(module: Module, kernel: str | None, arguments: Mapping[str, Any]
 
 
 def _profits(function: Function, promised: Function) -> bool:
-    """Whether a load in a loop is kept after a write only because their parameters may overlap."""
+    """Whether a load in a loop is not moved across a store only because their parameters may
+    overlap."""
     writers = [(label, op) for label, op in _ops(function, function.blocks) if _writes(op)]
     readers = [
         (label, op) for label, op in _ops(function, loops(function).innermost)
@@ -126,7 +127,7 @@ def _writes(op: Op) -> bool:
 
 
 def _reachable(function: Function, label: str) -> set[str]:
-    """The blocks that control may come to after block `label`, itself if it is in a loop."""
+    """The blocks that control may reach from block `label`; `label` itself if it is in a loop."""
     result: set[str] = set()
     waiting = list(cfg(function).successors[label])
     while waiting:
@@ -138,8 +139,8 @@ def _reachable(function: Function, label: str) -> set[str]:
 
 
 def span(value: Any) -> Span | None:
-    """The memory that a kernel may access through an array: all of its allocation, as arrays are
-    views and kernels step out of them. None where that is not known."""
+    """The memory that a kernel may access through an array: its whole allocation, since arrays are
+    views and kernels may step out of them. None if it is unknown."""
     storage = getattr(value, "untyped_storage", None)
     if storage is None:
         return None

@@ -1,8 +1,8 @@
-"""A folder of entries by key that many processes read and write, and that survives killed ones.
+"""A folder of entries by key. Many processes may read and write it, and be killed while they do.
 
 An entry is written to a temporary file and renamed, so that it is complete or absent. A checksum
-detects what a power cut leaves, which counts as absent. A key is locked while its entry is
-computed; the lock ends with its process.
+detects files that a power failure has damaged; they count as absent. A key is locked while its
+entry is computed; the lock ends with its process.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ class DiskStore:
     folder: Path
 
     def get(self, key: str) -> bytes | None:
-        """The entry of `key`, a word of letters and digits; None where there is none, or none that
-        is whole."""
+        """The entry of `key`, a word of letters and digits; None if there is none, or if it is
+        damaged."""
         path = self._path(key)
         try:
             data = path.read_bytes()
@@ -51,8 +51,8 @@ class DiskStore:
         return content
 
     def put(self, key: str, data: bytes) -> None:
-        """Make `data` the entry of `key`. Raises `CompileError` (TIR0717) where it cannot be
-        written."""
+        """Store `data` as the entry of `key`. Raises `CompileError` (TIR0717) if the folder is not
+        writable."""
         path = self._path(key)
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -70,8 +70,8 @@ class DiskStore:
 
     @contextmanager
     def lock(self, key: str) -> Generator[None, None, None]:
-        """Hold `key` exclusively among all threads and processes. Raises `CompileError` (TIR0717)
-        where the folder cannot be written to."""
+        """Lock `key` exclusively among all threads and processes. Raises `CompileError` (TIR0717)
+        if the folder is not writable."""
         path = self._path(key).with_suffix(".lock")
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -86,13 +86,13 @@ class DiskStore:
             os.close(handle)
 
     def keys(self) -> Iterator[str]:
-        """Keys of all entries, in no order."""
+        """The keys of all entries, in no particular order."""
         for path in self.folder.glob("??/*.entry"):
             yield path.parent.name + path.stem
 
     def trim(self, size: int) -> int:
-        """Remove entries, those longest unused first, until the rest is `size` bytes at most, and
-        what killed processes left. The bytes removed."""
+        """Remove entries, the least recently used first, until the rest takes at most `size` bytes;
+        also remove the temporary files of killed processes. Returns the number of removed bytes."""
         removed = sum(_unlink(p) for p in self.folder.glob("??/.unfinished-*") if _stale(p))
         files = [(s.st_mtime, s.st_size, p) for p in self.folder.glob("??/*.entry")
                  if (s := _stat(p))]  # fmt: skip
@@ -109,8 +109,8 @@ class DiskStore:
 
 
 def cache_folder() -> Path:
-    """The user's cache folder: `TILEIR_CACHE`, else the system's for caches. Raises `CompileError`
-    (TIR0717) if the system names none, as in some containers."""
+    """The user's cache folder: `TILEIR_CACHE`, or the system's folder for caches. Raises
+    `CompileError` (TIR0717) if the system defines none, as in some containers."""
     stated = os.environ.get("TILEIR_CACHE")
     if stated:
         return Path(stated)
@@ -125,7 +125,7 @@ def cache_folder() -> Path:
 
 
 def _usual_folder() -> Path:
-    """XDG Base Directory Specification, and what macOS has instead."""
+    """The folder by the XDG Base Directory Specification, or the one that macOS uses."""
     parts = ("Library", "Caches") if sys.platform == "darwin" else (".cache",)
     stated = os.environ.get("XDG_CACHE_HOME", "")
     folder = Path(stated) if os.path.isabs(stated) else Path.home().joinpath(*parts)
@@ -133,8 +133,8 @@ def _usual_folder() -> Path:
 
 
 def _acquire(path: Path) -> int:
-    """A handle of `path` with its lock. The owner unlinks the file, so a lock of an unlinked file
-    is void."""
+    """A locked handle of the file `path`. The owner of a lock unlinks the file at the end, so a
+    lock on an unlinked file does not count."""
     while True:
         handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
         try:

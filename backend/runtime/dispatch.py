@@ -1,10 +1,11 @@
-"""Dispatch of calls, grid and arguments, to launches: once in Python, afterwards in machine code.
+"""Dispatch of calls (a grid and arguments) to launches: the first call in Python, later ones in
+machine code.
 
     dispatcher = Dispatcher(machine, resolve)
     dispatcher.call((blocks,), x, y, n, BLOCK=128)
 
-`resolve`, in Python, determines the launch of a call, and the conditions under which another call
-has the same launch are recorded. Machine code then compares, packs and launches.
+`resolve`, a Python function, determines the launch of a call. The conditions under which another
+call has the same launch are recorded. Machine code then compares, packs and launches.
 """
 
 from __future__ import annotations
@@ -42,9 +43,9 @@ once does not need it."""
 
 @attrs.frozen
 class RepeatableLaunch:
-    """A launch that machine code can repeat: the handle of a kernel on a GPU (0: it cannot be
-    repeated), threads of a block, bytes of shared memory that it is given, and the conditions
-    under which the same kernel is launched for other numbers."""
+    """A launch that machine code can repeat: the handle of a kernel on a GPU (0 if it cannot be
+    repeated), the threads of a block, the bytes of dynamic shared memory, and the conditions under
+    which the same kernel is launched for other numbers."""
 
     handle: int
     threads: int
@@ -67,7 +68,7 @@ class LaunchDevice(Protocol):
 
     @property
     def encode_address(self) -> int:
-        """Address of `cuTensorMapEncodeTiled`; 0 where there is none."""
+        """The address of `cuTensorMapEncodeTiled`; 0 if it does not exist."""
         ...
 
     def owner(self, address: int) -> int | None:
@@ -75,22 +76,22 @@ class LaunchDevice(Protocol):
         ...
 
     def current(self) -> int:
-        """The number of the GPU that this thread works with."""
+        """The number of the current GPU of this thread."""
         ...
 
     def launch(
         self, kernel: Any, device: int, grid: Sequence[int], stream: int, words: Sequence[int]
     ) -> RepeatableLaunch:
-        """Launch a loaded kernel, or the version of it that is right for `words`. Raises
-        LaunchError (TIR0711)."""
+        """Launch a loaded kernel, or the version of it that suits `words`. Raises LaunchError
+        (TIR0711)."""
         ...
 
 
 @attrs.frozen(eq=False)
 class BoundCall:
     """The resolution of a call: a `kernel` to load and its metadata, the values of its parameters
-    in order. `exact` and `plain` as in `SpecializationPolicy`; `meta` are all arguments by name,
-    for grids that are functions; `result` is the result of the call."""
+    in order. `exact` and `plain` are those of `SpecializationPolicy`. `meta` are all arguments by
+    name, for grids that are functions. `result` is the result of the call."""
 
     kernel: Any
     plan: Metadata
@@ -120,9 +121,9 @@ to call."""
 
 
 class Dispatcher:
-    """Calls of one kernel. `call(grid, *arguments, stream=..., **named)` is the fastest function at
-    present; every call may replace it. `positional` are the names of arguments without a
-    keyword."""
+    """Dispatches the calls of one kernel. `call(grid, *arguments, stream=..., **named)` is the
+    fastest function that is currently available; each call may replace it. `positional` are the
+    names of the arguments that may be passed by position."""
 
     def __init__(self, machine: LaunchDevice, resolve: Resolve, positional: Sequence[str]) -> None:
         self.machine, self.resolve, self.positional = machine, resolve, tuple(positional)
@@ -133,8 +134,8 @@ class Dispatcher:
         self._calls = 0
 
     def _first(self, *arguments: Any, **keywords: Any) -> Any:
-        """A call before there is machine code, or by a caller that has kept the first value of
-        `call`."""
+        """A call before machine code is available, or by a caller that still uses the first value
+        of `call`."""
         launcher = self._launcher
         return (self._slow if launcher is None else launcher.function)(*arguments, **keywords)
 
@@ -206,11 +207,11 @@ class _Call:
 
     @property
     def words(self) -> list[int]:
-        """Every word that the kernel is passed."""
+        """All words that are passed to the kernel."""
         return [word for each in self.passed for word in each.words]
 
     def _device(self, parameters: Sequence[KernelParameter]) -> int:
-        """The GPU that all arrays are on; the current one where there are none."""
+        """The GPU of all arrays; the current one if there are no arrays."""
         devices: dict[int, str] = {}
         for parameter, each in zip(parameters, self.passed, strict=True):
             if each.array is not None and each.array.device is not None:
@@ -234,12 +235,12 @@ class _Call:
         return next((a.stream for a in self.arrays if a.stream), 0)
 
     def launch(self, extents: Sequence[int]) -> RepeatableLaunch:
-        """Launch."""
+        """Launch the kernel."""
         kernel, device = self.bound.kernel, self.device
         return self.machine.launch(kernel, device, extents, self.stream(), self.words)
 
     def with_overlap_condition(self, launched: RepeatableLaunch) -> RepeatableLaunch:
-        """`launched` with the condition that memory overlaps, or that it does not."""
+        """`launched` with the condition that memory overlaps, or does not overlap."""
         separation = self.bound.separation
         if separation is None:
             return launched
@@ -249,12 +250,12 @@ class _Call:
         return attrs.evolve(launched, program=attrs.evolve(launched.program, conditions=conditions))
 
     def _position(self, parameter: int) -> int:
-        """The position at which the memory of a parameter is stored: after the words of the kernel
-        and of a grid, as address and size in bytes."""
+        """The position at which the memory of a parameter is stored, as an address and a size in
+        bytes: after the words of the kernel and of a grid."""
         return len(self.words) + 3 + 2 * parameter
 
     def program(self, launched: RepeatableLaunch) -> ProgramCode | None:
-        """The launch program in the form that machine code reads; None if machine code cannot
+        """The launch program in the form that machine code executes; None if machine code cannot
         execute it."""
         if self._position(len(self.passed)) > MAX_WORDS:
             return None
@@ -283,7 +284,7 @@ class _Call:
         self, launched: RepeatableLaunch, program: ProgramCode, positional: int,
         keywords: tuple[str, ...], args: Sequence[Arg],
     ) -> Entry:  # fmt: skip
-        """The entry for the machine code: conditions and launch."""
+        """The entry for the machine code: the conditions and the launch."""
         bound, source = self.bound, next((a for a in self.arrays if a.stream_of), None)
         return Entry(
             positional,
@@ -304,7 +305,8 @@ class _Call:
 def _compound_argument(
     parts: Parts, bound: Mapping[str, PackedArgument], name: str | None
 ) -> Arg | None:
-    """The condition on an argument with parts; None if machine code cannot test one of them."""
+    """The condition on an argument that consists of parts; None if machine code cannot test one of
+    them."""
     collected: list[Part] = []
     for member, item in parts.items:
         match item:
@@ -323,8 +325,8 @@ def _compound_argument(
 
 
 def constant(value: Any, name: str | None) -> Arg | None:
-    """The condition on a compile-time argument: an equal number or string, equal items, otherwise
-    the same object; None if machine code cannot compare it."""
+    """The condition on a compile-time argument: an equal number or string, a sequence of equal
+    items, otherwise the same object. None if machine code cannot compare it."""
     if name == STREAM:
         return Arg(ArgKind.STREAM)
     kind = type(value)
@@ -342,7 +344,7 @@ def constant(value: Any, name: str | None) -> Arg | None:
         return Arg(ArgKind.EQUAL, type=str, object=value, name=name)
     try:
         hash(value)
-    except TypeError:  # what can change is looked at every time
+    except TypeError:  # a mutable object is compared at each call
         return None
     return Arg(ArgKind.CONSTANT, object=value, name=name)
 
@@ -356,7 +358,8 @@ def _identity(arg: Arg) -> tuple[Any, ...]:
 
 
 def handle_of(stream: Any) -> int:
-    """The handle of a stream: a number, or torch's or CuPy's object. Raises LaunchError."""
+    """The handle of a stream: `stream` itself if it is a number, else that of torch's or CuPy's
+    object. Raises LaunchError."""
     for name in ("cuda_stream", "ptr", "handle"):
         stream = getattr(stream, name, stream)
     value = getattr(stream, "value", stream)

@@ -1,4 +1,4 @@
-"""Arrays by the DLPack protocol: the capsule read as DLPack's C header lays it out."""
+"""Arrays by the DLPack protocol: capsules are read by the layout that DLPack's C header defines."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class _Type(ctypes.Structure):
 
 
 class _Tensor(ctypes.Structure):
-    """DLTensor, with which DLManagedTensor begins."""
+    """DLTensor, the first field of DLManagedTensor."""
 
     _fields_ = [
         ("data", ctypes.c_void_p), ("device", _Device), ("rank", ctypes.c_int32), ("type", _Type),
@@ -37,7 +37,7 @@ class _Tensor(ctypes.Structure):
 
 @attrs.frozen
 class Exported:
-    """The description in a capsule; strides are in elements, None for contiguous rows."""
+    """The tensor that a capsule describes. Strides are in elements, None for contiguous rows."""
 
     address: int
     dtype: str
@@ -54,8 +54,9 @@ class Exported:
 
 
 def export(value: Any) -> Exported:
-    """The array `value`, ready on the legacy default stream. The capsule goes at once: `value` has
-    to live as long as it is used. Raises what the library of `value` raises."""
+    """Describe the array `value`, ready on the legacy default stream. The capsule is released
+    immediately, so `value` must stay alive while the result is used. Exceptions of the library of
+    `value` pass through."""
     kind, number = value.__dlpack_device__()
     if kind not in (_CUDA, _CUDA_MANAGED):
         return Exported(0, "", (), None, int(kind), int(number))

@@ -1,4 +1,4 @@
-"""Calls of frontends' kernels, on GPUs."""
+"""Dispatch of calls of frontends' kernels on GPUs."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from tileir.ir import Module
 
 @attrs.define(eq=False)
 class FrontendKernels:
-    """Kernels of the modules that calls launch, compiled through `cache` for `target` and loaded
-    by `load`, each once."""
+    """The kernels that calls launch. Each is compiled once, through `cache` for `target`, and
+    loaded once, by `load`."""
 
     machine: LaunchDevice
     target: str

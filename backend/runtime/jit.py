@@ -1,8 +1,8 @@
-"""Kernels of modules, compiled when they are launched, for what their arguments are.
+"""Just-in-time compilation: kernels of modules are compiled at their launch and specialized to its
+arguments.
 
-kernel = tileir.backend.jit(module)
-kernel[(blocks,)](x, y, n)                 x, y on a GPU: of torch, CuPy, JAX, numba, ...
-kernel[(blocks,)](x, y, n, stream=handle)
+kernel = tileir.backend.jit(module) kernel[(blocks,)](x, y, n) x, y on a GPU: of torch, CuPy, JAX,
+numba, ... kernel[(blocks,)](x, y, n, stream=handle)
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from tileir.ir import Module, Parameter
 
 @attrs.frozen(eq=False)
 class LaunchPlace:
-    """The place of launches: `machine` has the GPUs, code is compiled for `target`, and `load`
-    loads a compiled kernel."""
+    """The GPUs to launch on (`machine`), the `target` to compile for, and the function `load`,
+    which loads a compiled kernel."""
 
     machine: LaunchDevice
     target: str
@@ -44,9 +44,9 @@ class Jit:
     parameters in `do_not_specialize`. Arrays that overlap are a further specialization if that
     matters (`tileir.backend.runtime.disjoint`).
 
-    Several threads may launch the kernel. Launches go to `stream`, or else to the current stream of
-    the arrays' library, and can be captured into CUDA graphs after the first launch. `place` is
-    called on first use; code is compiled for `target`, or for the target of the place.
+    Several threads may launch the kernel. Launches use `stream`, or else the current stream of the
+    arrays' library, and can be captured into CUDA graphs after the first launch. `place` is called
+    on first use. Code is compiled for `target`, or else for the target of the place.
 
     Raises CompileError, and LaunchError (TIR0710) with the name of an argument that does not fit.
     """
@@ -106,20 +106,20 @@ class Jit:
         )  # fmt: skip
 
     def _separate(self, values: Mapping[str, Any]) -> bool | None:
-        """Whether the memory of arguments does not overlap; None where that is not known, or where
-        no version depends on it."""
+        """Whether the memory of the arguments does not overlap; None if that is unknown, or if no
+        version of the kernel depends on it."""
         compared = separation(self.function)
         return None if compared is None else compared.decide(tuple(values.values()))
 
     def _load_once(self, key: Any, compiled: CompiledKernel) -> Any:
-        """The kernel of `key`, compiled by one thread."""
+        """The loaded kernel of `key`. One thread compiles it."""
         with self._lock:
             if key not in self._kernels:
                 self._kernels[key] = self._place.load(compiled)
             return self._kernels[key]
 
     def _values(self, arguments: tuple[Any, ...], keywords: Mapping[str, Any]) -> dict[str, Any]:
-        """Every argument by the name of its parameter, in order."""
+        """All arguments by the names of their parameters, in order."""
         by_name = dict(zip(self.names, arguments, strict=False))
         twice = by_name.keys() & keywords.keys()
         values = {**by_name, **keywords}

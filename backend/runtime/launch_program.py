@@ -1,8 +1,9 @@
-"""Launch programs: what a launcher in machine code computes between the words of a call's arguments
-and `cuLaunchKernel`: whether this version of a kernel is the one to launch, tensor maps, the grid.
+"""Launch programs, which a launcher in machine code executes between packing the arguments of a
+call and calling `cuLaunchKernel`. They test whether this version of a kernel is the one to launch,
+and compute tensor maps and the grid.
 
     program = LaunchProgram((Planned(host, blocks),))
-    code = assemble(program, ("f16*", "f16*", "f16*", "i32"))    None: the slow way has to do it
+    code = assemble(program, ("f16*", "f16*", "f16*", "i32"))    None: launch through Python
 
 `tileir.backend.runtime.launcher.program` executes the code.
 """
@@ -39,8 +40,8 @@ _ROW = 256
 
 @attrs.frozen
 class Refused:
-    """The host plan of another version rejects the arguments; `units` are their alignments
-    (`HostPlan.non_tma_alignments`)."""
+    """The condition that the host plan of another version rejects the arguments. `units` are their
+    alignments (`HostPlan.non_tma_alignments`)."""
 
     host: HostPlan
     units: tuple[int, ...] | None
@@ -48,7 +49,7 @@ class Refused:
 
 @attrs.frozen
 class SameGridAndWords:
-    """The grid, and the words at these positions, are equal."""
+    """The condition that the grid, and the words at these positions, are equal."""
 
     grid: tuple[int, int, int]
     words: tuple[tuple[int, int], ...]
@@ -56,8 +57,9 @@ class SameGridAndWords:
 
 @attrs.frozen
 class OverlapCheck:
-    """Memory whose address and bytes are words at positions after those of the kernel: no pair
-    overlaps, or, if not `disjoint`, some pair does."""
+    """The condition that no pair of the given memory ranges overlaps, or, if not `disjoint`, that
+    some pair overlaps. The address and the size of each range are words after those of the kernel.
+    """
 
     pairs: tuple[tuple[int, int], ...]
     disjoint: bool
@@ -65,7 +67,8 @@ class OverlapCheck:
 
 @attrs.frozen
 class Planned:
-    """The plan allows the launch; `blocks` run at once where blocks work for many instances."""
+    """The condition that the host plan accepts the arguments. `blocks` is the number of blocks that
+    run at once in a persistent kernel."""
 
     host: HostPlan
     blocks: int = 1
@@ -76,8 +79,8 @@ Condition: TypeAlias = Refused | SameGridAndWords | OverlapCheck | Planned
 
 @attrs.frozen
 class LaunchProgram:
-    """The conditions of a launch, in order. The grid of blocks is that of instances times
-    `cluster`, after what a plan makes of it."""
+    """The conditions of a launch, in order. The grid of blocks is the grid of instances, after
+    changes by a plan, times `cluster`."""
 
     conditions: tuple[Condition, ...] = ()
     cluster: tuple[int, int, int] = (1, 1, 1)
@@ -85,8 +88,9 @@ class LaunchProgram:
 
 @attrs.frozen(eq=False)
 class ProgramCode:
-    """A program as machine code reads it: the address of its instructions, the number of registers,
-    of words that it adds to those of the arguments, and of tensor maps. `owned` keeps it alive."""
+    """A program in the form that machine code executes: the address of its instructions, the number
+    of registers, the number of words that it appends to those of the arguments, and the number of
+    tensor maps. `owned` keeps it alive."""
 
     address: int
     registers: int
@@ -96,7 +100,7 @@ class ProgramCode:
 
 
 class Opcode(IntEnum):
-    """The instructions. `a` and `b` are operands, registers but where stated."""
+    """The opcodes. The operands `a` and `b` are registers unless stated otherwise."""
 
     END = 0
     """Launch."""
@@ -147,8 +151,8 @@ class Opcode(IntEnum):
 
 @lru_cache(256)
 def assemble(program: LaunchProgram, words: tuple[str, ...]) -> ProgramCode | None:
-    """The code of `program` for a kernel that is passed `words`, their types; None where it exceeds
-    what machine code can do. Equal programs share their tables of tensor maps."""
+    """The code of `program` for a kernel that takes words of the types `words`; None if it exceeds
+    the capacity of the machine code. Equal programs share their tables of tensor maps."""
     plans = [c.host for c in program.conditions if isinstance(c, (Refused, Planned))]
     recipes = [recipe for plan in plans for recipe in plan.maps]
     if any(len(r.block) > DIMENSIONS for r in recipes):
@@ -160,7 +164,7 @@ def assemble(program: LaunchProgram, words: tuple[str, ...]) -> ProgramCode | No
 
 @attrs.define(eq=False)
 class _Assembly:
-    """Instructions as they are appended."""
+    """The instructions of a program, as they are appended."""
 
     words: tuple[str, ...]
     ops: list[InstructionStruct] = attrs.field(factory=list)
@@ -190,7 +194,8 @@ class _Assembly:
         ops = (InstructionStruct * len(self.ops))(*self.ops)
         return ProgramCode(
             ctypes.addressof(ops),
-            max(self.registers, self.positions) + 1,  # operands that are no registers are read too
+            max(self.registers, self.positions)
+            + 1,  # the executor also reads operands that are not registers
             self.extents,
             self.maps,
             (ops, *self.owned),
@@ -199,7 +204,7 @@ class _Assembly:
     # Instructions -----------------------------------------------------------------------------
 
     def op(self, code: Opcode, a: int = 0, b: int = 0, immediate: int = 0) -> int:
-        """The register of a result."""
+        """Append an instruction; its result register."""
         self.registers += 1
         self.ops.append(InstructionStruct(code, self.registers - 1, a, b, immediate))
         return self.registers - 1
@@ -207,22 +212,22 @@ class _Assembly:
     def effect(
         self, code: Opcode, a: int = 0, b: int = 0, immediate: int = 0, result: int = 0
     ) -> None:
-        """An instruction without a result of its own."""
+        """Append an instruction without a result register of its own."""
         self.ops.append(InstructionStruct(code, result, a, b, immediate))
 
     def constant(self, number: int) -> int:
-        """The register of a number."""
+        """The register that contains a number."""
         if number not in self.constants:
             self.constants[number] = self.op(Opcode.CONSTANT, immediate=_as_signed(number))
         return self.constants[number]
 
     def whole_word(self, position: int) -> int:
-        """The register of 64 bits."""
+        """The register that contains a word of 64 bits."""
         self.positions = max(self.positions, position + 1)
         return self.op(Opcode.WORD, position)
 
     def extent(self, axis: int) -> int:
-        """The register of an extent of the grid."""
+        """The register that contains an extent of the grid."""
         return self.op(Opcode.EXTENT, axis)
 
     def set_grid(self, axis: int, register: int) -> None:
@@ -230,7 +235,8 @@ class _Assembly:
         self.effect(Opcode.SET_GRID, register, result=axis)
 
     def word(self, position: int) -> int:
-        """The register of an argument as plans take it: signed, a bit as 0 or 1."""
+        """The register that contains an argument as host plans take it: signed, and an i1 as 0 or
+        1."""
         kind = self.words[position]
         bits = int(kind[1:]) if kind[0] == "i" and kind[1:].isdigit() else 64
         register = self.whole_word(position)
@@ -258,7 +264,8 @@ class _Assembly:
         self.effect(Opcode.EXPECT, every, immediate=int(condition.disjoint))
 
     def _refusal(self, condition: Refused) -> None:
-        """Extents of the grid count as 1, as `HostPlan.non_tma_alignments` is asked."""
+        """Append the test of a `Refused` condition. Extents of the grid count as 1, as in
+        `HostPlan.non_tma_alignments`."""
         host, units = condition.host, condition.units
         registers = self._steps(host, [self.constant(1)] * 3)
         if units is not None:
@@ -297,7 +304,7 @@ class _Assembly:
         self.set_grid(2, self.constant(1))
 
     def _steps(self, host: HostPlan, extents: Sequence[int]) -> dict[str, int]:
-        """The registers of a plan's names, after its guards."""
+        """The registers of the names of a plan, after the test of its guards."""
         extents_read = host.arguments - len(self.words)
         registers = {f"a{len(self.words) + i}": r for i, r in enumerate(extents[:extents_read])}
         for operand in _argument_names(host):
@@ -314,7 +321,7 @@ class _Assembly:
         return self.constant(operand) if isinstance(operand, int) else registers[operand]
 
     def _step(self, step: HostOp, operands: Sequence[int]) -> int:
-        """The register of a step's result, as its `text` computes it."""
+        """The register of the result of a step, computed as by its `text`."""
         name, (a, *later) = step.mnemonic, operands
         b = later[0] if later else 0
         unused = 64 - step.bits if step.bits > 1 else 0
@@ -362,7 +369,7 @@ class _Assembly:
         return self.op(Opcode.AND, register, self.constant((1 << bits) - 1))
 
     def _map(self, recipe: MapRecipe, registers: Mapping[str, int], *, table: bool) -> int:
-        """The address of a recipe's structure; with a table where maps are made of it."""
+        """The address of the structure of a recipe. It has a table of encoded maps if `table`."""
         rank = len(recipe.block)
         record = TensorMapStruct(
             base=self._operand(recipe.base, registers), rank=rank, size=recipe.size
@@ -387,13 +394,13 @@ _DIVISIONS = {"floor": Opcode.DIVIDE_FLOOR, "ceil": Opcode.DIVIDE_CEIL}
 
 
 def _table() -> tuple[Any, int]:
-    """Rows of zeros, which no map has for words, and their address, a multiple of 64."""
+    """A table of zeros, which no tensor map has as its words, and its address, a multiple of 64."""
     memory = (ctypes.c_uint8 * (ROWS * _ROW + 63))()
     return memory, ctypes.addressof(memory) + -ctypes.addressof(memory) % 64
 
 
 def _argument_names(host: HostPlan) -> list[str]:
-    """The names of arguments that a plan refers to, each once."""
+    """The names of the arguments to which a plan refers, each once."""
     operands = [x for s in host.steps for x in s.operands] + [*host.guards]
     operands += [x for m in host.maps for x in (m.base, *m.extents, *m.strides)]
     return list(dict.fromkeys(x for x in operands if isinstance(x, str) and x[0] == "a"))
@@ -405,7 +412,7 @@ def _as_signed(number: int) -> int:
 
 
 def _as_kind(word: int, kind: str) -> int:
-    """A word as `_Assembly.word` reads one of its type."""
+    """A word as `_Assembly.word` converts one of type `kind`."""
     bits = int(kind[1:])
     if bits == 1:
         return word & 1

@@ -39,11 +39,15 @@ LEAST, MOST = -(1 << 63), (1 << 63) - 1
 
 
 class ArgKind(IntEnum):
-    """The condition on an argument.
+    """The kind of condition on an argument.
 
-    It is one object; a Python integer; a float passed in 32 or 64 bits; a bool; a torch tensor on a
-    GPU; any object of which a function returns an address; the handle of a stream; an object with
-    parts; an equal object of the same class; or the float with these bits.
+    - `CONSTANT`: the same object; `EQUAL`: an equal object of the same class; `BITS`: the float
+      with these bits.
+    - `INTEGER`: a Python integer; `BOOL`: a bool; `FLOAT`, `DOUBLE`: a float that is passed in 32
+      or 64 bits.
+    - `TENSOR`: a torch tensor on a GPU; `READ`: an object of which a function returns the address.
+    - `STREAM`: the handle of a stream.
+    - `WHOLE`: an object with parts.
     """
 
     CONSTANT = 0
@@ -60,8 +64,8 @@ class ArgKind(IntEnum):
 
 
 class PartAccess(IntEnum):
-    """The access to a part: item `member`, attribute `member`, the result of the method or function
-    `member`, or the object itself."""
+    """The access to a part of an object: item `member`, attribute `member`, the result of the
+    method or function `member`, or the object itself."""
 
     ITEM = 0
     ATTRIBUTE = 1
@@ -72,7 +76,7 @@ class PartAccess(IntEnum):
 
 @attrs.frozen(eq=False)
 class Part:
-    """A part of an argument, and the condition on it."""
+    """A part of an argument, and the condition on that part."""
 
     access: PartAccess
     member: Any
@@ -81,13 +85,17 @@ class Part:
 
 @attrs.frozen(eq=False)
 class Arg:
-    """One argument of a call: its description, and the offset of its value (`offset`, -1 for none).
+    """One argument of a call: the condition on it, and the offset at which its value is stored (-1:
+    nowhere).
 
-    The value, or the address, is in `low` to `high` and a multiple of `divisor` (by `flags`, not
-    one). `object`: the constant, or a tensor's function for its address. `low`: of an object with
-    parts the number of items, if not negative; of a float its bits. `reader`: the function of
-    a READ; for a tensor that of its device, where there are several. `dtype`: of a tensor, if it
-    matters. `name`: of the parameter, for grids that are functions.
+    - The value, or the address, is in `low` to `high` and a multiple of `divisor`; by `flags`, it
+      is not a multiple of it. For an object with parts, `low` is the number of items if it is not
+      negative; for a float its bits.
+    - `object`: the constant, or the function that returns a tensor's address.
+    - `reader`: the function of `READ`; for a tensor the one that returns its device, if there are
+      several.
+    - `dtype`: the element type of a tensor, if it matters.
+    - `name`: the name of the parameter, for grids that are functions.
     """
 
     kind: ArgKind
@@ -107,11 +115,15 @@ class Arg:
 
 @attrs.frozen(eq=False)
 class Entry:
-    """A matching argument list and its launch: `positional` of `args` come without a keyword, the
-    others by `names`. `template`: the values of all offsets that the arguments do not set.
-    `stream_of` returns the handle of the stream for `whose`; without it `stream` is the handle.
-    `meta` are further arguments for a function that computes the grid, `result` is the result of
-    the call."""
+    """A recorded list of arguments and its launch.
+
+    - The first `positional` of `args` are passed by position, the others by `names`.
+    - `template`: the values of all offsets that the arguments do not set.
+    - `stream_of` returns the handle of the stream for `whose`; if it is None, `stream` is the
+      handle.
+    - `meta`: further arguments of a function that computes the grid.
+    - `result`: the result of the call.
+    """
 
     positional: int
     names: tuple[str, ...]
@@ -154,8 +166,8 @@ class NativeLauncher:
         self.function: Callable[..., Any] = new(_method(), ctypes.addressof(self._state), self)
 
     def add(self, entry: Entry) -> Any:
-        """Add `entry` before all others. Returns the argument for `first`; None if the entry has
-        too many values."""
+        """Add `entry` before all others. Returns a handle for `first`; None if the entry has too
+        many values."""
         if len(entry.template) > MAX_WORDS:
             return None
         entry_struct, references = _entry(entry)
@@ -164,7 +176,7 @@ class NativeLauncher:
         return entry_struct
 
     def first(self, entry: Any) -> None:
-        """Move `entry`, which `add` returned, before all others."""
+        """Move `entry`, a handle that `add` returned, before all others."""
         older = [each for each in self._entries if each is not entry]
         self._entries = [entry, *older[: _MOST - 1]]
         following = [*map(ctypes.addressof, self._entries[1:]), None]
@@ -174,7 +186,7 @@ class NativeLauncher:
 
 
 def _entry(entry: Entry) -> tuple[structures.EntryStruct, list[Any]]:
-    """The structure, and the objects that it points to."""
+    """The structure of an entry, and the objects that it points to."""
     names = tuple(map(sys.intern, entry.names))
     references: list[Any] = []
     args = (structures.ArgStruct * max(1, len(entry.args)))(
@@ -194,7 +206,7 @@ def _entry(entry: Entry) -> tuple[structures.EntryStruct, list[Any]]:
 
 
 def _arg(arg: Arg, references: list[Any]) -> structures.ArgStruct:
-    """The structure; the objects that it points to are added to `references`."""
+    """The structure of an argument. The objects that it points to are appended to `references`."""
 
     def of(value: Any) -> int | None:
         return None if value is None else id(value)
@@ -221,8 +233,8 @@ def _part(part: Part, references: list[Any]) -> structures.PartStruct:
 
 @cache
 def is_supported() -> bool:
-    """Whether this Python has the object layout that the code assumes, CPython's with a global
-    interpreter lock, and llvmlite is installed to compile the code."""
+    """Whether the machine code can be used: this Python has the object layout that it assumes
+    (CPython with a global interpreter lock), and llvmlite is installed to compile it."""
     if sys.implementation.name != "cpython" or sysconfig.get_config_var("Py_GIL_DISABLED"):
         return False
     if importlib.util.find_spec("llvmlite") is None:
@@ -239,8 +251,8 @@ _OBJECTS: dict[str, Any] = {
 
 @cache
 def _method() -> int:
-    """The address of the method definition of the machine code's functions. Functions read it when
-    they are freed, also at the end of the process, so it is never freed."""
+    """The address of the method definition of the launchers' functions. Functions read it when they
+    are freed, even at the end of the process, so it is never freed."""
     method = _Method(b"launch", _code()[0], _FASTCALL_KEYWORDS, None)
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(method))
     return ctypes.addressof(method)
@@ -248,14 +260,16 @@ def _method() -> int:
 
 @cache
 def _code() -> tuple[int, Any]:
-    """The address of the Python function, and its owner. Most of its time is in calls of Python, so
-    it is compiled without optimisation. Raises `CompileError` (TIR0704) without llvmlite."""
+    """The address of the function that Python calls, and its owner. It spends most of its time in
+    calls of Python, so it is compiled without optimization. Raises `CompileError` (TIR0704) if
+    llvmlite is not installed."""
     return _generate(_text(), "dispatch", 0)
 
 
 @cache
 def _executing() -> tuple[int, Any]:
-    """The same of the function that executes launch programs, for the first kernel that has one."""
+    """The address of the function that executes launch programs, and its owner. It is compiled for
+    the first kernel that has a launch program."""
     return _generate(PROGRAM, "execute", 1)
 
 

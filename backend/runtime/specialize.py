@@ -1,5 +1,5 @@
 """Specialization of a kernel to facts about its arguments: addresses and integers divisible by 16,
-and integers equal to one. Module to module, as text shows it.
+and integers equal to 1. The result is a module, which can be printed.
 
     @k(f32* %x, i32 %n, i32 %stride)   with x at 0x7f00, n = 4096, stride = 1
     @k(f32* aligned(16) %x, i32 multiple_of(16) %n, i32 %stride), every %stride in it a literal 1
@@ -22,14 +22,15 @@ DIVISOR = 16
 
 
 class ArgumentFact(Enum):
-    """The facts about an argument."""
+    """The facts about an argument: the alignment of an address or integer, or that an integer is
+    1."""
 
     DIVISIBLE = "multiple of 16"
     ONE = "1"
 
 
 def fact_of(parameter: Parameter, number: int) -> ArgumentFact | None:
-    """The facts about `number`, the value or the address for `parameter`."""
+    """The facts about `number`, which is the integer or the address passed for `parameter`."""
     if isinstance(parameter.type, Pointer):
         return ArgumentFact.DIVISIBLE if number % DIVISOR == 0 else None
     if not isinstance(parameter.type, Scalar) or not parameter.type.is_integer:

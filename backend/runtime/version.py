@@ -1,4 +1,4 @@
-"""The version of the compiler that generated some code."""
+"""The version of the compiler, as part of the keys of caches."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ _ASSEMBLERS = ("nvidia-nvjitlink", "nvidia-nvjitlink-cu12")
 
 @cache
 def compiler_version() -> str:
-    """The release, a digest of the sources that affect generated code (a compiler under development
-    differs after every change), and the versions of LLVM and of the assembler."""
+    """The release, a digest of the sources that affect generated code (so that a compiler under
+    development differs after every change), and the versions of LLVM and of the assembler."""
     import tileir
 
     digest = hashlib.sha256()

@@ -1,4 +1,4 @@
-"""The pass that puts barriers between ops (the paper's section 5.2.4)."""
+"""The pass that inserts barriers (MAPL 2019, section 5.2.4)."""
 
 from __future__ import annotations
 

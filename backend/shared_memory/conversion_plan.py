@@ -55,8 +55,8 @@ def conversion(source: Tile, target: Layout) -> tuple[int, ...] | ShufflePlan | 
 
 @cache
 def within_warps(source: Tile, target: Layout) -> bool:
-    """Whether a conversion goes through shared memory, where every one of several warps reads what
-    its own lanes wrote and nothing else: it waits for no other, nor overwrites what others read."""
+    """Whether a conversion goes through shared memory, and each warp reads only what its own lanes
+    wrote. Warps then need not wait for each other."""
     from tileir.backend.shared_memory.conversion_staging import ConversionStaging
 
     plan = conversion(source, target)
@@ -65,7 +65,7 @@ def within_warps(source: Tile, target: Layout) -> bool:
 
 
 def _stays_in_warps(plan: ConversionStaging, source: Tile, target: Layout) -> bool:
-    """Whether every warp reads what its own lanes wrote and nothing else."""
+    """Whether every warp reads only what its own lanes wrote."""
     from tileir.layout_algebra import flat_columns
 
     source_layout = source.layout
@@ -130,8 +130,8 @@ def register_permutation(source: Layout, target: Layout, shape: Vector) -> list[
 
 
 def _same_threads(source: Layout, target: Layout) -> bool:
-    """Whether every thread starts where it does in the other, or, replicating in the target,
-    somewhere its own registers reach."""
+    """Whether every thread starts at the same element in both layouts, or, if the target replicates
+    elements, at one that its own registers reach."""
     return source.thread_part == target.thread_part
 
 

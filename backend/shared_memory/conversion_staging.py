@@ -85,12 +85,12 @@ class ConversionStaging:
 
     @property
     def iterations(self) -> int:
-        """Passes over the shared memory."""
+        """The number of passes through shared memory."""
         return -(-self.bytes // _ITERATION_BYTES)
 
     @property
     def bytes_at_once(self) -> int:
-        """Shared memory in use at a time."""
+        """The bytes of shared memory in use at a time."""
         return min(self.bytes, _ITERATION_BYTES)
 
     def low(self, v: Vector) -> int:
@@ -120,7 +120,7 @@ class ConversionStaging:
 
 @cache
 def staging(source: Layout, target: Layout, shape: Vector, size: int) -> ConversionStaging:
-    """The passage of a tile of elements of `size` bytes from `source` to `target`."""
+    """The staging of a tile of elements of `size` bytes from layout `source` to `target`."""
     candidates = [s for s in (_swizzled_staging(source, target, shape, size),) if s is not None]
     if candidates and _lanes_in_boxes(candidates[0]):
         return candidates[0]
@@ -151,8 +151,8 @@ def _side_cost(staging: ConversionStaging, side: Side) -> int:
 
 
 def _moves(staging: ConversionStaging, side: Side) -> int:
-    """Instructions that move or pack words because what one access takes are no neighbours in
-    registers."""
+    """The number of instructions that move or pack words because the elements of one access are not
+    neighbours in registers."""
     each, moves = max(1, _WORD // staging.size), 0
     groups = side.groups
     if side.matrices is not None:

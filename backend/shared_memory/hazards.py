@@ -71,7 +71,7 @@ class HazardState:
     acquired: set[Op] = attrs.field(factory=set)
 
     def copy(self) -> HazardState:
-        """The same, to be changed."""
+        """A copy of this state that can be changed."""
         touched = {base: set(accesses) for base, accesses in self.touched.items()}
         return HazardState(
             set(self.shared), set(self.near), touched, self.fenced, set(self.acquired)
@@ -83,7 +83,7 @@ class HazardState:
         return any(not (but_by_thread_0 and only_thread_zero(e.access)) for e in entries)
 
     def join(self, other: HazardState) -> bool:
-        """Add what happened on another path; whether that is anything new."""
+        """Add the accesses of another path. Returns whether any is new."""
         before = self._size()
         self.fenced |= other.fenced
         self.acquired |= other.acquired
@@ -104,7 +104,7 @@ class HazardState:
         )
 
     def wait(self, scope: SyncScope) -> None:
-        """A barrier."""
+        """Record a barrier."""
         if scope is not SyncScope.NONE:
             self.near.clear()
         if scope is SyncScope.BLOCK:
@@ -243,8 +243,8 @@ class Hazards:
             since.acquired.add(op)
 
     def _has_acquire(self, since: HazardState, *, but_by_thread_0: bool) -> bool:
-        """Whether a thread acquired something, which others do not know yet, other than thread 0
-        where that is left out."""
+        """Whether a thread has acquired memory since the last barrier; `but_by_thread_0` leaves
+        thread 0 out."""
         accesses = self.uses.accesses
         return any(
             not (but_by_thread_0 and all(map(only_thread_zero, accesses[op])))
@@ -326,7 +326,7 @@ class Hazards:
         """The elements of each dimension that the mask of `access` lets it access at most."""
         if access.mask is None:
             return None
-        from tileir.backend.shared_memory.mask_extents import extents  # few kernels write twice
+        from tileir.backend.shared_memory.mask_extents import extents  # few kernels need it
 
         return extents(access.mask, shape_of(access.type), self._addresses, self.function)
 
@@ -362,7 +362,7 @@ class Hazards:
 
     @property
     def _changing(self) -> frozenset[str]:
-        """Labels of blocks that give a term of an address another number."""
+        """The labels of blocks that change the value of a term of an address."""
         if self._labels is None:
             self._labels = frozenset().union(*self._addresses.changes.values())
         return self._labels
@@ -430,13 +430,13 @@ def releases(op: Any) -> bool:
 
 
 def acquires(op: Any) -> bool:
-    """Whether what follows an access comes after what others released."""
+    """Whether accesses after `op` are ordered after releases of others."""
     sem = getattr(getattr(op, "sem", None), "value", "")
     return sem in ("acquire", "acq_rel") and not (op.waits_for_threads or op.orders_async)
 
 
 def _near(access: GlobalAccess, since: HazardState) -> Iterator[PendingAccess]:
-    """Accesses through the base of `access`, or what may be that."""
+    """Yield accesses through the base of `access`, or through a base that may alias it."""
     for other, entries in since.touched.items():
         if access.base is None or other is None:
             yield from (e for e in entries if _may_alias(access.roots, e.access.roots))
@@ -445,7 +445,8 @@ def _near(access: GlobalAccess, since: HazardState) -> Iterator[PendingAccess]:
 
 
 def _may_alias(a: Roots, b: Roots) -> bool:
-    """Whether pointers into one of `a` and into one of `b` may point into the same."""
+    """Whether a pointer into one of `a` and a pointer into one of `b` may point to the same
+    memory."""
     return a is None or b is None or not a.isdisjoint(b)
 
 
@@ -499,7 +500,8 @@ def _accesses(
 
 
 def _byte_range(function: Function, op: Op, memory: SharedMemoryPlan) -> SharedRange | None:
-    """The shared bytes that `op`, or the buffer it accesses, was allotted."""
+    """The bytes of shared memory that are allocated for `op`, or for the buffer that it
+    accesses."""
     owner = op if op in memory.offsets else _buffer(function, op)
     if owner is None or owner not in memory.offsets:
         return None
@@ -527,7 +529,7 @@ def _buffer(function: Function, op: Op) -> Op | None:
 
 
 def _is_global(operand: Operand) -> bool:
-    """Whether `operand` points to memory whose hazards are looked for here."""
+    """Whether `operand` points to memory that hazard detection covers."""
     element = element_of(operand.type)
     return isinstance(element, Pointer) and element.space is not AddressSpace.SHARED
 

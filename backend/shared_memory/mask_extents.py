@@ -1,4 +1,4 @@
-"""How far a mask lets an access reach along each dimension of its tile."""
+"""The extents of an access along each dimension of its tile that a mask allows."""
 
 from __future__ import annotations
 

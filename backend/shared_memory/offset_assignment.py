@@ -1,9 +1,10 @@
-"""Offsets in one memory for allocations, of which some must be disjoint.
+"""Assignment of offsets in one memory to allocations, some of which must be disjoint.
 
 Storage allocation at compile time (Gergov, "Algorithms for Compile-time Memory Optimization", SODA
-1999) is NP-hard. A few allocations are placed in every order, each at the lowest free offset. More
-are placed in three orders, of which the best is kept. Where at most two allocations are live at
-once, they are placed at either end, which takes no more than the two largest neighbours.
+1999) is NP-hard. A few allocations are placed in every order, each at the lowest free offset. A
+larger number is placed in three orders, and the best result is kept. If at most two allocations are
+live at once, they are placed at the two ends, which takes no more memory than the two largest
+neighbours.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ class Allocation:
     alignment: int = 1
 
     def above(self, offset: int) -> int:
-        """The first place from `offset` on."""
+        """The first suitable offset at or above `offset`."""
         return -(-offset // self.alignment) * self.alignment
 
 
@@ -129,7 +130,8 @@ def _both_ends(allocations: Sequence[Allocation], conflicts: Conflicts) -> list[
 
 
 def _sides(conflicts: Conflicts) -> list[bool] | None:
-    """A side for each, another than its neighbours'; None where there is none."""
+    """A side for each allocation, different from those of its neighbours; None if that is
+    impossible."""
     sides: dict[int, bool] = {}
     for start in range(len(conflicts)):
         waiting = [] if start in sides else [(start, False)]

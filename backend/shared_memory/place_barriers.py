@@ -151,7 +151,7 @@ def _warps(function: Function) -> int | None:
 def _with(block: Block, placed: Placed, uses: MemoryUses) -> Block:
     if not any(op in placed for op in block.ops):
         return block
-    from tileir.ops.gpu import BlockBarrier  # many kernels need none
+    from tileir.ops.gpu import BlockBarrier  # many kernels need no barrier
 
     ops: list[Op] = []
     prefetched: set[Op] = set()
@@ -211,7 +211,7 @@ def _backward_slice(op: Op, waiting: Mapping[Value, Op]) -> list[Op]:
 
 
 def _remove_redundant(function: Function, hazards: Hazards, placed: Placed) -> None:
-    """Take out of `placed` what the rest makes needless."""
+    """Remove the barriers of `placed` that the others make redundant."""
     for op in list(placed):
         scope = placed.pop(op)
         if next(_missing(function, hazards, placed), None) is not None:
@@ -221,7 +221,8 @@ def _remove_redundant(function: Function, hazards: Hazards, placed: Placed) -> N
 def _missing(
     function: Function, hazards: Hazards, placed: Placed
 ) -> Iterator[tuple[Op, SyncScope]]:
-    """Ops that have a hazard in spite of `placed` and of those that come before them here."""
+    """Yield the ops that still have a hazard, with `placed` and the earlier results of this
+    function."""
     graph, leaving = cfg(function), _leaving(function, hazards, placed)
     for label in graph.order:
         since = HazardState()

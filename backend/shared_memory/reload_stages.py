@@ -1,5 +1,5 @@
-"""What is read of a stage in shared memory, and then converted to another layout through shared
-memory, is read again in that layout."""
+"""Reloading of stages: if a tile is loaded from a stage in shared memory and then converted through
+shared memory, it is loaded again in the target layout instead."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from tileir.values import Operand, Value
 
 
 def reload_stages(function: Function) -> Function:
-    """Read a stage again in place of a conversion of what was read of it, or of casts of that,
-    where threads would store it to shared memory, pass a barrier and read it.
+    """Load a stage again instead of converting what was loaded from it, or casts of that, if the
+    conversion would go through shared memory with a barrier.
 
     before:
         %x = gpu.local_load f16<32, 32, #rows> %buffer, %stage
@@ -33,7 +33,8 @@ def reload_stages(function: Function) -> Function:
         %x = gpu.local_load f16<32, 32, #dot> %buffer, %stage
         %z = fpext f32<32, 32, #dot> %x
 
-    Nothing between the two changes memory."""
+    No op between the two loads may change memory.
+    """
     made_by = definitions(function)
     blocks = {label: _reload(block, made_by) for label, block in function.blocks.items()}
     if all(blocks[label] is block for label, block in function.blocks.items()):
@@ -72,7 +73,7 @@ def _chain(op: ConvertLayout, made_by: Mapping[Value, Op]) -> list[Op]:
 
 
 def _convert_chain(chain: list[Op], conversion: ConvertLayout) -> list[Op]:
-    """The ops of `chain` in the layout that `conversion` asks for, with its result."""
+    """The ops of `chain` in the target layout of `conversion`, with its result."""
     ops, operands = list[Op](), dict[Value, Operand]()
     for op in chain:
         ops.append(in_layout(op, conversion.layout, operands))

@@ -1,4 +1,4 @@
-"""Owners of replicated elements that need the values.
+"""Analysis of which owners of replicated elements need the values.
 
 If a tile has fewer elements than the block has threads, elements are replicated, and only the first
 owner stores an element. A load that only leads to stores, element by element, is therefore not

@@ -33,7 +33,7 @@ class SharedRequirement(NamedTuple):
 
 @attrs.frozen(eq=False, repr=False)
 class SharedMemoryPlan:
-    """`offsets` and `sizes` of the ops with shared-memory ranges, and the bytes in all."""
+    """The `offsets` and `sizes` of the ops with shared-memory ranges, and the total bytes."""
 
     offsets: Mapping[Op, int]
     sizes: Mapping[Op, int]
@@ -41,7 +41,8 @@ class SharedMemoryPlan:
 
     @staticmethod
     def of(function: Function) -> SharedMemoryPlan:
-        """The plan that the ops of `function` and its `shared` state."""
+        """The plan that the attributes `shared` of the ops of `function`, and of the function,
+        state."""
         ranges = {op: op.shared for op in function.ops if op.shared is not None}
         total = function.attributes.get("shared", 0)
         offsets, sizes = ({op: byte_range[i] for op, byte_range in ranges.items()} for i in (0, 1))
@@ -62,7 +63,7 @@ class SharedMemoryPlan:
 
     @property
     def dynamic(self) -> bool:
-        """Whether the memory must be asked for at launch."""
+        """Whether the memory must be requested at launch."""
         return self.size > STATIC_SHARED_BYTES
 
 
@@ -101,7 +102,7 @@ def is_warp_local(op: Any) -> bool:
     synchronize all threads in between."""
     if op.mnemonic != "gpu.convert_layout":
         return False
-    from tileir.backend.shared_memory.conversion_plan import within_warps  # as below
+    from tileir.backend.shared_memory.conversion_plan import within_warps  # on use, as below
 
     return within_warps(op.source.type, op.layout)
 
@@ -130,7 +131,7 @@ def _placement_bytes(tile: Tile) -> int:
 
 
 def _operand(op: Any) -> int:
-    """The range holds the first operand, a tile."""
+    """The range contains the first operand, a tile."""
     return _placement_bytes(op.inputs[0].type)
 
 
@@ -147,7 +148,7 @@ def _reshape(op: Any) -> int:
 
 
 def _atomic(op: Any) -> int:
-    """The range holds old values that one thread broadcasts: a scalar, or a tile whose elements
+    """The range contains old values that one thread broadcasts: a scalar, or a tile whose elements
     have several owners."""
     kind = op.result.type
     if not isinstance(kind, Tile):
@@ -156,8 +157,8 @@ def _atomic(op: Any) -> int:
 
 
 def _volatile(op: Any) -> int:
-    """The range holds the result of a volatile load, which other instances may change meanwhile:
-    all owners of an element must see the same value."""
+    """The range contains the result of a volatile load, which other instances may change meanwhile:
+    all owners of an element must read the same value."""
     return _atomic(op) if op.volatile else 0
 
 

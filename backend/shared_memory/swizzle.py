@@ -28,7 +28,7 @@ WIDEST = 16
 
 @attrs.frozen
 class Columns:
-    """The bits of one side's layout: the coordinates, packed, that each moves by."""
+    """The bits of the layout of one side, each with the packed coordinates by which it moves."""
 
     registers: tuple[int, ...]
     lanes: tuple[int, ...]
@@ -90,14 +90,15 @@ def swizzle_rows(
 
 
 def _instructions(split: _Split, source: Columns, target: Columns) -> tuple[int, int]:
-    """Accesses of a thread on both sides; of equals the one that prefers wide reads."""
+    """The number of accesses of a thread on both sides, with a second number that prefers wide
+    reads among equals."""
     stores = len(source.registers) - len(split.low(True))
     loads = len(target.registers) - len(split.low(False))
     return (1 << max(stores, 0)) + (1 << max(loads, 0)), loads
 
 
 def _splits(source: Columns, target: Columns, size: int) -> Iterator[_Split]:
-    """Ways to make vectors, wider and narrower; the last, without any, always works."""
+    """Yield ways to form vectors, wide ones first. The last one, without vectors, always works."""
     most = (WIDEST // size).bit_length() - 1
     shared = intersection(source.registers, target.registers)
     threads = independent([*source.threads, *target.threads])

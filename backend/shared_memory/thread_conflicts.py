@@ -65,7 +65,7 @@ class GlobalAccess:
 
     @property
     def place(self) -> AffineMod32:
-        """The affine form of the address, which must be known."""
+        """The affine form of the address. It must be known."""
         assert self.form is not None
         return self.form
 
@@ -141,7 +141,7 @@ def _span(a: GlobalAccess) -> tuple[int, int]:
 
 
 def _is_large(a: GlobalAccess) -> bool:
-    """Whether there are too many bytes to look at."""
+    """Whether there are too many bytes to analyse."""
     from tileir.backend.shared_memory.element_owners import LANES
 
     if not isinstance(a.type, Tile):
@@ -151,7 +151,7 @@ def _is_large(a: GlobalAccess) -> bool:
 
 
 def _by_bytes(a: GlobalAccess, b: GlobalAccess, warps: int) -> SyncScope:
-    import numpy as np  # heavy, and needed where spans overlap
+    import numpy as np  # a slow import, needed only if spans overlap
 
     from tileir.backend.shared_memory.element_owners import LANES
 

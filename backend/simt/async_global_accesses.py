@@ -106,27 +106,28 @@ class GlobalView:
         return GlobalView(traffic, AgentClock(traffic, view.agent, view.clocks), shadows)
 
     def _flat(self, parts: Sequence[tuple[int, Array]]) -> Array:
-        """Bytes of buffers as bytes of all."""
+        """Bytes of buffers, numbered over all buffers."""
         positions = [at + self.traffic.starts[number] for number, at in parts]
         return np.concatenate([np.zeros(0, np.int64), *positions])
 
     # Accesses by threads --------------------------------------------------------------------
 
     def read(self, number: int, at: Array) -> None:
-        """Threads read. Raises RaceError."""
+        """Check and record a read by threads. Raises RaceError."""
         at = at + self.traffic.starts[number]
         self.traffic.check_landed(at, f"{self.view.name} reads")
         self.view.read_at(at)
 
     def write(self, number: int, at: Array) -> None:
-        """Threads write. Raises RaceError."""
+        """Check and record a write by threads. Raises RaceError."""
         at = at + self.traffic.starts[number]
         self.traffic.check_landed(at, f"{self.view.name} writes")
         self.view.write_at(at)
         self.traffic.added[at] = False
 
     def change(self, number: int, at: Array) -> None:
-        """Threads access atomically, in no order with others that do. Raises RaceError."""
+        """Check and record atomic accesses by threads, which need no order among each other. Raises
+        RaceError."""
         at = at + self.traffic.starts[number]
         self.traffic.check_landed(at, f"{self.view.name} changes")
         self._check_add(at)
@@ -134,8 +135,7 @@ class GlobalView:
         self.traffic.added[at] = True
 
     def order_with_others(self) -> None:
-        """Threads make an ordering access: it happens after earlier ones of
-        other threads."""
+        """Record an access that orders: it happens after all earlier ones by other threads."""
         self.view.join(self.traffic.released)
         self.view.publish(self.traffic.released)
 
@@ -149,7 +149,8 @@ class GlobalView:
     def begin_copy(
         self, parts: Sequence[tuple[int, Array]], thread: int, by: str, *, add: bool
     ) -> CopyTarget:
-        """A copy begins to write, begun by `thread`. Raises RaceError."""
+        """Check and record the start of a copy by `thread` that writes buffers. Raises
+        RaceError."""
         traffic, at, does = self.traffic, self._flat(parts), f"a copy that {self.view.name} begins"
         does = f"{does} {'adds to' if add else 'writes'}"
         traffic.check_landed(at, does, adds=add)
@@ -170,8 +171,8 @@ class GlobalView:
         return CopyTarget(parts, at, add)
 
     def end_copy(self, landing: CopyTarget, thread: int) -> None:
-        """`thread` has waited for the completion of a copy: it is ordered after the writes of the
-        copy."""
+        """Record that `thread` has waited for the completion of a copy: what follows is ordered
+        after the copy's writes."""
         at = landing.at
         np.subtract.at(self.traffic.flying, at, 1)
         self.traffic.wrote(self.view.agent, self.view.clock, at, threads=False)
@@ -179,7 +180,8 @@ class GlobalView:
             self.shadows[number].wrote(part, thread)
 
     def begin_reading(self, parts: Sequence[tuple[int, Array]], thread: int) -> Array:
-        """A copy begins to read, begun by `thread`; the bytes. Raises RaceError."""
+        """Check and record the start of a copy by `thread` that reads buffers; returns the bytes it
+        reads. Raises RaceError."""
         at = self._flat(parts)
         self.traffic.check_landed(at, "a copy reads")
         for number, part in parts:

@@ -44,7 +44,7 @@ class SimtAsyncUnits:
     # Which threads --------------------------------------------------------------------------
 
     def slice_threads(self, handle: Any, first: int, count: int) -> Any:
-        """The part of a value of all threads that `count` threads from `first` on have."""
+        """The values of `count` threads from thread `first` on."""
         if not hasattr(handle, "array"):
             return handle
         return self.handle(handle.array[first : first + count])  # type: ignore[attr-defined]
@@ -75,8 +75,8 @@ class SimtAsyncUnits:
         ]
 
     def _doing(self, chosen: Any) -> bool:
-        """Whether the elected thread executes the op. Raises an error unless exactly one thread
-        does."""
+        """Whether the elected thread is among the active ones. Raises AssertionError if more than
+        one thread is."""
         active = self.active if chosen is None else self.active & chosen.array
         count = int(np.count_nonzero(active))
         if count > 1:
@@ -84,7 +84,8 @@ class SimtAsyncUnits:
         return count == 1
 
     def _leaders(self, chosen: Any) -> list[int]:
-        """The elected threads: one of all, or one of each warpgroup."""
+        """The elected threads that are active, at most one per warpgroup. Raises AssertionError for
+        more."""
         active = self.active if chosen is None else self.active & chosen.array
         leaders = [int(thread) for thread in np.flatnonzero(active)]
         if len({thread // 128 for thread in leaders}) < len(leaders):
@@ -94,11 +95,12 @@ class SimtAsyncUnits:
         return leaders
 
     def _of(self, handle: Any, thread: int) -> int:
-        """The value of a number in a thread."""
+        """The value of `handle` in one thread, as an int."""
         return int(handle.array[thread])
 
     def _uniform(self, handle: Any) -> int:
-        """A number that is the same in all threads that run."""
+        """The value of `handle`, as an int; 0 without active threads. Raises AssertionError unless
+        it is the same in all active threads."""
         values = handle.array[self.active]
         if len(values) and (values != values[0]).any():
             raise AssertionError("a value that must be uniform differs between threads")
@@ -174,8 +176,8 @@ class SimtAsyncUnits:
         self._fly(self.memory, at, self._barrier(barrier), self._begin_fetch(map, start))
 
     def _begin_fetch(self, map: GlobalTensor, start: Sequence[int]) -> Callable[[MBarrier], Array]:
-        """Start reading global memory for a copy; return a function that yields the bytes when the
-        copy lands, which is counted by a barrier."""
+        """Start reading global memory for a copy. Returns a function that, with the barrier that
+        counts the copy, ends the read and returns the bytes."""
         (thread,) = np.flatnonzero(self.active)[:1].tolist()
         seen, source = self.memory.seen, map.bytes_at(self.memory, start)
         self.memory.tell_copy(source, map.size, write=False)
@@ -190,7 +192,8 @@ class SimtAsyncUnits:
     def _fly(
         self, memory: Any, at: Array, barrier: MBarrier, read: Callable[[MBarrier], Array]
     ) -> None:
-        """Start a copy that writes bytes of a block, whose barrier counts them."""
+        """Start a copy into the bytes `at` of the shared memory of a block: they become unreadable
+        until the copy lands, and `barrier` counts them then."""
         memory.check_still(at)
         memory.expect(at, True)
         memory.shared[at] = 0xCD
@@ -228,7 +231,8 @@ class SimtAsyncUnits:
         return lambda: write(self.memory, start, self.memory.shared[at])
 
     def _to_read(self, at: Array, what: str, threads: Array) -> None:
-        """An asynchronous unit begins to read."""
+        """Check and record that an asynchronous unit begins to read the bytes `at` for `threads`.
+        Raises AssertionError."""
         if len(at) and at.max() >= self.memory.shared_bytes:
             raise AssertionError(f"{what} byte {at.max()} of {self.memory.shared_bytes}")
         self.memory.check_still(at)
@@ -252,7 +256,7 @@ class SimtAsyncUnits:
                     self.memory.seen.end_copy(copy.landing, thread)
 
     def _what(self) -> str:
-        """The op that runs, for a message."""
+        """The text of the op that executes, with its location, for messages."""
         place = "" if self.op.location is None else f" at {self.op.location}"
         return f"{self.op.mnemonic}{place}"
 
@@ -260,8 +264,8 @@ class SimtAsyncUnits:
         self.role_state.view.fence()
 
     def _box(self, map: GlobalTensor, offset: int) -> Array:
-        """The shared bytes of a box, in its order. Raises AssertionError for a box that does not
-        begin where it must."""
+        """The addresses in shared memory of the bytes of a box, in its order. Raises AssertionError
+        if the box is misaligned for its swizzle or leaves shared memory."""
         unit = 128 << map.map.swizzle
         if offset % unit:
             raise AssertionError(f"a box begins at byte {offset}, no multiple of {unit}")
@@ -300,7 +304,7 @@ class SimtAsyncUnits:
         return [self._resolve(v, element) for v in values]
 
     def order(self, value: Any) -> None:
-        """Check that `value` is complete and not an accumulator in flight."""
+        """Check that `value` is complete, not an accumulator in flight."""
         assert value.array is not None
 
     def _resolve(self, value: Any, element: Element) -> Any:
@@ -310,6 +314,6 @@ class SimtAsyncUnits:
 
 
 def _oldest(groups: list[list[InFlightStore]], pending: int) -> Iterator[InFlightStore]:
-    """The copies of all groups but the newest, taken out."""
+    """Remove all groups but the newest `pending`, and yield their copies."""
     while len(groups) > pending:
         yield from groups.pop(0)

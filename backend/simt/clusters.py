@@ -22,8 +22,9 @@ _TOGETHER = frozenset({4, 8, 16})
 
 @attrs.define(eq=False)
 class ClusterBarrier:
-    """The cluster barrier of `ranks` blocks, in phase number `phase`: the blocks that arrived,
-    their clocks, the blocks that ended, and the clocks of earlier phases."""
+    """The cluster barrier of `ranks` blocks, in phase number `phase`: `arrived_ranks` have arrived
+    in it, the blocks `ended` have exited. `coming` are the clocks of the arrivals until now, `past`
+    those of completed phases."""
 
     ranks: int
     phase: int = 0
@@ -33,7 +34,7 @@ class ClusterBarrier:
     past: dict[int, int] = attrs.field(factory=dict)
 
     def settle(self) -> None:
-        """Begin the next phase once all blocks have arrived."""
+        """Begin the next phase once all blocks that have not exited have arrived."""
         if self.arrived_ranks and len(self.arrived_ranks | self.ended) == self.ranks:
             self.phase, self.arrived_ranks, self.past = self.phase + 1, set(), dict(self.coming)
 
@@ -195,7 +196,8 @@ class SimtClusterOps:
             self._fly(memory, at, mbarrier, self._arriving(map, start, rank))
 
     def _arriving(self, map: Any, start: Sequence[int], rank: int) -> Callable[[MBarrier], Array]:
-        """The bytes that a copy adds at block `rank`, which must not have exited by then."""
+        """Start reading global memory for a copy to block `rank`. Returns a function that returns
+        the bytes when the copy lands; it raises AssertionError if the block has exited by then."""
         fetched = self._begin_fetch(map, start)
 
         def read(mbarrier: MBarrier) -> Array:
@@ -205,7 +207,7 @@ class SimtClusterOps:
         return read
 
     def _check_begun(self, mbarrier: MBarrier) -> None:
-        """Raise RaceError where the arrival need not come after the barrier's beginning."""
+        """Raise RaceError unless the initialization of the mbarrier happens before this arrival."""
         view: AgentClock = self.role_state.view
         agent, clock = mbarrier.maker
         if agent != view.agent and view.clocks.get(agent, 0) < clock:
@@ -218,8 +220,8 @@ class SimtClusterOps:
         self.mbarrier_wait(offset, parity)  # type: ignore[attr-defined]
 
     def end_block(self) -> None:
-        """End the block: its memory may not be accessed from now on, and earlier accesses must be
-        ordered before. Raises AssertionError."""
+        """End the block. Raises AssertionError if an access by another block to its shared memory
+        is not ordered before."""
         rendezvous = self.cluster_barrier
         if rendezvous is None:
             return

@@ -45,7 +45,7 @@ class OpCounters:
     instructions: dict[str, int] = attrs.field(factory=dict)
 
     def touch_global(self, addresses: Array, size: int, active: Array) -> None:
-        """An access of `size` bytes per thread."""
+        """Count an access of `size` bytes per active thread to global memory."""
         for where in _warps(addresses, active):
             self.accesses += 1
             sectors = np.unique(where)
@@ -54,7 +54,7 @@ class OpCounters:
             self.lines += len(_units(sectors, size, LINE))
 
     def touch_shared(self, offsets: Array, size: int, active: Array) -> None:
-        """An access of `size` bytes per thread."""
+        """Count an access of `size` bytes per active thread to shared memory."""
         for first in range(0, len(offsets), 32):
             lanes = range(first, min(first + 32, len(offsets)))
             at = [int(offsets[i]) if active[i] else None for i in lanes]
@@ -64,7 +64,7 @@ class OpCounters:
                 self.conflicts += conflicts(at, size)
 
     def did(self, kind: str) -> None:
-        """One instruction of every thread."""
+        """Count one instruction of every thread."""
         self.instructions[kind] = self.instructions.get(kind, 0) + 1
 
 
@@ -90,7 +90,7 @@ class Counted:
 
     @property
     def tally(self) -> OpCounters:
-        """The counts of the op whose rule runs."""
+        """The counts of the op that executes."""
         assert self.op is not None
         return self.counts.of(self.op)
 
@@ -170,7 +170,7 @@ for _name in (*_NAMED, "negate", "compare", "select", "mma", "load_matrix", "ato
 
 
 def _warps(addresses: Array, active: Array) -> Iterator[Array]:
-    """Addresses of each warp that accesses anything."""
+    """The active addresses of each warp that has any."""
     for first in range(0, len(addresses), 32):
         warp_addresses = addresses[first : first + 32][active[first : first + 32]]
         if len(warp_addresses):

@@ -102,12 +102,12 @@ class Execution(Lowering):
             self.values.update(zip(block.parameters, incoming, strict=True))
 
     def _is_back(self, source: str, target: str) -> bool:
-        """Whether an edge leads to where a loop begins."""
+        """Whether an edge leads back to the header of a loop."""
         loop = loops(self.function).by_header.get(target)
         return loop is not None and source in loop.blocks
 
     def _try(self, op: Op) -> list[Any] | None:
-        """The results of the rule of `op`; None where it has to wait."""
+        """The results of the rule of `op`; None if it has to wait."""
         try:
             return self._done(op)
         except WaitingError as waiting:
@@ -115,7 +115,7 @@ class Execution(Lowering):
             return None
 
     def _done(self, op: Op) -> list[Any]:
-        """Run the rule of `op`; a defect is reported at its location."""
+        """The results of the rule of `op`; an error that it raises gets the location of `op`."""
         machine: Any = self.thread
         try:
             with machine.running(self, op):

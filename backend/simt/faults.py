@@ -20,7 +20,7 @@ class FaultError(AssertionError):
 
     @property
     def diagnostic(self) -> Diagnostic:
-        """The fault with its code and place."""
+        """The error as a diagnostic, with its code and location."""
         return Diagnostic(self.code, self.message, self.location)
 
 
@@ -49,7 +49,8 @@ class ForeignCodeError(FaultError):
 
 
 def at_op(error: AssertionError, mnemonic: str, location: Location | None) -> AssertionError:
-    """`error` with the op that it comes from; a fault keeps the innermost."""
+    """`error` with the location of the op that raised it; a FaultError keeps the location of the
+    innermost op."""
     if isinstance(error, RaceError):
         return error.at(mnemonic, location)
     if not isinstance(error, FaultError):

@@ -23,8 +23,8 @@ _NO_AGENT = 0
 
 @attrs.define(eq=False)
 class HappensBefore:
-    """The accesses of all agents to `size` bytes: one or several blocks of `block` bytes each, one
-    after the other. Agent 0 is none."""
+    """The accesses of all agents to `size` bytes of shared memory: that of one block, or of
+    several, `block` bytes each, one after the other. Agent 0 stands for no access yet."""
 
     size: int
     block: int = 0
@@ -49,20 +49,21 @@ class HappensBefore:
         self.reading = np.zeros(self.size, np.int32)
 
     def agent(self, name: str, rank: int = 0) -> int:
-        """A new agent, of block `rank`."""
+        """Add an agent of block `rank`, and return its number."""
         several = self.size > self.block > 0
         self.names.append(f"{name} of block {rank}" if several else name)
         self.block_of_agent.append(rank)
         return len(self.names) - 1
 
     def place(self, byte: int) -> str:
-        """A byte for a message."""
+        """The text that names a byte in messages."""
         if self.size > self.block > 0:
             return f"byte {byte % self.block} of the shared memory of block {byte // self.block}"
         return f"byte {byte} of shared memory"
 
     def check_read(self, view: AgentClock, at: Array) -> None:
-        """Raise RaceError where a byte was written that `view` does not come after."""
+        """Raise RaceError if a byte was written by another agent, and the write does not happen
+        before what `view` does next."""
         wrote = self.writer[at]
         unordered = (
             (wrote != view.agent) & (wrote != _NO_AGENT) & (self.written[at] > view.of(wrote))
@@ -70,8 +71,9 @@ class HappensBefore:
         self.refuse(unordered, at, wrote, f"{view.name} reads", "wrote")
 
     def check_write(self, view: AgentClock, at: Array, copy: bool = False) -> None:
-        """Raise RaceError where a byte was written or read that `view`, or a `copy` that it begins,
-        does not come after, or is being read."""
+        """Raise RaceError if another agent wrote or read a byte, and that does not happen before
+        what `view` does next (with `copy`: before a copy that `view` starts); or if a pending wgmma
+        or copy reads the byte."""
         does = f"a copy that {view.name} begins writes" if copy else f"{view.name} writes"
         wrote, clocks_seen = self.writer[at], view.before_copies if copy else view.clocks
         before = view.table(clocks_seen)[wrote]
@@ -87,8 +89,8 @@ class HappensBefore:
             raise RaceError(f"race: {does} {byte}, which a pending wgmma or copy reads")
 
     def check_fenced(self, at: Array, what: str) -> None:
-        """Raise RaceError where threads wrote a byte that `what`, an asynchronous unit, accesses,
-        without a proxy fence."""
+        """Raise RaceError if threads wrote a byte without a proxy fence since. `what` describes the
+        access of an asynchronous unit, for the message."""
         bad = self.unfenced[at]
         if bad.any():
             byte = self.place(int(at[np.argmax(bad)]))
@@ -96,21 +98,23 @@ class HappensBefore:
                             "between")  # fmt: skip
 
     def wrote(self, agent: int, clock: int, at: Array, *, threads: bool) -> None:
-        """Note a write."""
+        """Record a write by an agent, at its `clock`. `threads`: by threads, not by an asynchronous
+        unit."""
         self.writer[at], self.written[at], self.unfenced[at] = agent, clock, threads
 
     def read(self, view: AgentClock, at: Array) -> None:
-        """Note a read."""
+        """Record a read by the agent of `view`, now."""
         self.has_read(view.agent, view.clock, at)
 
     def has_read(self, agent: int, clock: int, at: Array) -> None:
-        """Note a read by an agent, at its `clock`."""
+        """Record a read by an agent, at its `clock`."""
         if agent not in self.reads:
             self.reads[agent] = np.zeros(self.size, np.int64)
         self.reads[agent][at] = clock
 
     def refuse(self, bad: Array, at: Array, other: Array, does: str, did: str) -> None:
-        """Raise RaceError for bytes `at` where any is `bad`: `did` is the conflicting access."""
+        """Raise RaceError, with the first bad byte, if any of the bytes `at` is `bad`: `does` is
+        the access now, `did` the earlier one, by agents `other`."""
         if bad.any():
             first = int(np.argmax(bad))
             raise RaceError(
@@ -121,8 +125,9 @@ class HappensBefore:
 
 @attrs.define(eq=False)
 class AgentClock:
-    """A role as one of the agents of `order`. It knows the clocks of others up to `known`, and up
-    to `given` where it lets copies write. Its block begins at byte `base`."""
+    """A role as one of the agents of `order`. `clocks` are those of the accesses that happen before
+    its next one, by agent; `copy_clocks` those that also happen before the copies that it starts.
+    Its block begins at byte `base`."""
 
     order: HappensBefore
     agent: int
@@ -145,7 +150,7 @@ class AgentClock:
         return self.table(self.clocks)[agents]
 
     def table(self, clocks: dict[int, int]) -> Array:
-        """Clocks by agent, as far as `clocks`."""
+        """`clocks` as an array over all agents: zero for those without a clock."""
         table = np.zeros(len(self.order.names), np.int64)
         for agent, clock in clocks.items():
             table[agent] = clock
@@ -153,42 +158,44 @@ class AgentClock:
 
     @property
     def before_copies(self) -> dict[int, int]:
-        """The accesses that are ordered before the copies that it starts."""
+        """The clocks of the accesses that happen before the copies that this role starts."""
         clocks = dict(self.clocks)
         join(clocks, self.copy_clocks)
         return clocks
 
     def publish(self, into: dict[int, int]) -> None:
-        """Add what comes before now to `into`; what follows is of another time."""
+        """Add all accesses until now to the clocks `into`. Accesses of this role from now on have a
+        later clock."""
         join(into, {**self.clocks, self.agent: self.clock})
         self.clocks[self.agent] = self.clock + 1
 
     def give(self, into: dict[int, int]) -> None:
-        """Add what comes before now to `into`, which is for copies."""
+        """Add all accesses until now to the clocks `into`, with those that happen before copies
+        only."""
         self.publish(into)
         join(into, self.copy_clocks)
 
     def join(self, other: dict[int, int]) -> None:
-        """Come after all that `other` knows."""
+        """All accesses of the clocks `other` happen before what this role does next."""
         join(self.clocks, other)
 
     # Accesses by threads --------------------------------------------------------------------
 
     def read(self, at: Array) -> None:
-        """Threads read. Raises RaceError."""
+        """Check and record a read by threads, at bytes of its block. Raises RaceError."""
         self.read_at(self.base + at)
 
     def read_at(self, at: Array) -> None:
-        """Threads read bytes of any block. Raises RaceError."""
+        """Check and record a read by threads, at bytes of any block. Raises RaceError."""
         self.order.check_read(self, at)
         self.order.read(self, at)
 
     def write(self, at: Array) -> None:
-        """Threads write. Raises RaceError."""
+        """Check and record a write by threads, at bytes of its block. Raises RaceError."""
         self.write_at(self.base + at)
 
     def write_at(self, at: Array) -> None:
-        """Threads write bytes of any block. Raises RaceError."""
+        """Check and record a write by threads, at bytes of any block. Raises RaceError."""
         self.order.check_write(self, at)
         self.order.wrote(self.agent, self.clock, at, threads=True)
 
@@ -205,38 +212,39 @@ class AgentClock:
     # Accesses by asynchronous units ---------------------------------------------------------
 
     def begin_copy(self, at: Array) -> None:
-        """A copy begins to write. Raises RaceError."""
+        """Check the start of a copy that writes bytes of its block. Raises RaceError."""
         self.begin_copy_at(self.base + at)
 
     def begin_copy_at(self, at: Array) -> None:
-        """A copy begins to write bytes of any block. Raises RaceError."""
+        """Check the start of a copy that writes bytes of any block. Raises RaceError."""
         self.order.check_write(self, at, copy=True)
         self.order.check_fenced(at, "a copy writes")
 
     def begin_sending_at(self, at: Array) -> None:
-        """Begin an asynchronous write of values of threads to bytes of any block. Raises
+        """Check the start of an asynchronous write of register values to bytes of any block. Raises
         RaceError."""
         self.order.check_write(self, at)
 
     def has_accessed(self) -> bool:
-        """Whether it has read or written any byte."""
+        """Whether this agent has read or written any byte."""
         read = self.order.reads.get(self.agent)
         return bool((self.order.writer == self.agent).any() or (read is not None and read.any()))
 
     def begin_reading(self, at: Array, what: str) -> None:
-        """Begin an asynchronous read, described by `what`. Raises RaceError."""
+        """Check and record the start of an asynchronous read, which `what` describes. Raises
+        RaceError."""
         self.order.check_fenced(self.base + at, what)
         self.order.check_read(self, self.base + at)
         np.add.at(self.order.reading, self.base + at, 1)
 
     def end_reading(self, at: Array) -> None:
-        """It has read."""
+        """Record the end of an asynchronous read."""
         np.subtract.at(self.order.reading, self.base + at, 1)
         self.order.read(self, self.base + at)
 
     def check_leave(self) -> None:
-        """Raise RaceError where another block has accessed a byte of this one, and need not have
-        by now, when the block ends."""
+        """Raise RaceError if another block accessed a byte of this one, and the access does not
+        happen before the end of this block."""
         order, mine = self.order, self._mine()
         at, does = np.arange(mine.start, mine.stop), f"{self.name} ends with"
         here = np.array(
@@ -258,5 +266,5 @@ def join(into: dict[int, int], other: dict[int, int]) -> None:
 
 
 def bytes_of(starts: Sequence[int] | Array, size: int) -> Array:
-    """Every byte of accesses of `size` bytes."""
+    """The addresses of all bytes of accesses of `size` bytes that begin at `starts`."""
     return (np.asarray(starts, np.int64).reshape(-1)[:, None] + np.arange(size)).reshape(-1)

@@ -63,14 +63,14 @@ class InstanceOrder:
         self.races = RaceDetector(self._refuse)
 
     def agent(self, program: Sequence[int]) -> Agent:
-        """The instance with these ids."""
+        """The instance with the program ids x, y, z."""
         x, y, z = program
         number = x + self.grid[0] * (y + self.grid[1] * z)
         count = int(np.prod(self.grid))
         return Agent(self, number, InstanceClock.of(number, count) if self.synchronises else None)
 
     def end(self) -> None:
-        """All instances are at their ends. Raises RaceError."""
+        """Check the last accesses, after the ends of all instances. Raises RaceError."""
         self.races.check()
 
     def _refuse(self, race: Race) -> None:
@@ -93,8 +93,8 @@ class InstanceOrder:
 
 @attrs.define(eq=False)
 class Agent:
-    """Instance `number`. `clock` has the accesses that are ordered before its next access; None if
-    there are none of other instances."""
+    """Program instance `number`. `clock` has the accesses of other instances that are ordered
+    before its next one; None if the kernel has no accesses that order instances."""
 
     launch: InstanceOrder
     number: int
@@ -103,7 +103,8 @@ class Agent:
     def touch(
         self, number: int, index: Array, size: int, op: Op, *, write: bool, atomic: bool
     ) -> None:
-        """`op` accesses elements of `size` bytes at bytes `index` of buffer `number`."""
+        """Record that `op` accesses elements of `size` bytes at the byte offsets `index` of buffer
+        `number`. Raises RaceError."""
         races = self.launch.races
         touch = (Touch.ATOMIC_WRITE if write else Touch.ATOMIC_READ) if atomic else (
             Touch.WRITE if write else Touch.READ
@@ -115,7 +116,8 @@ class Agent:
             self.check()
 
     def order(self, order: AtomicOrder, read: Sequence[int], written: Sequence[int]) -> None:
-        """Atomic accesses that `read` addresses, wrote some, or did both."""
+        """Record the order that atomic accesses establish: `read` and `written` are the addresses
+        that they read and wrote."""
         launch, clock, sem = self.launch, self.clock, order.semantics
         if order.scope == "cta" or clock is None:
             return
@@ -127,14 +129,14 @@ class Agent:
             launch.sync.write(clock, written, release, bool(read))
 
     def fence(self, order: AtomicOrder) -> None:
-        """A fence of the instance."""
+        """Record a fence by the instance."""
         if order.scope != "cta" and self.clock is not None:
             self.check()
             sem = order.semantics
             self.clock.fence(sem in ("acquire", "acq_rel"), sem in ("release", "acq_rel"))
 
     def check(self) -> None:
-        """Compare the accesses up to now with those of other instances. Raises RaceError."""
+        """Compare the accesses until now with those of other instances. Raises RaceError."""
         self.launch.races.check(self.clock.now if self.clock else None)
 
     def leave(self) -> None:
@@ -175,8 +177,8 @@ def run_interleaved(
 
 
 def _interleave(execution: Any, steps: Any, launch: InstanceOrder, most: int) -> bool:
-    """Let one instance go on, by `most` accesses in a row that change nothing; whether it is at
-    its end."""
+    """Run one instance until it lets others continue, at the latest after `most` consecutive
+    accesses that change nothing. Returns whether it has ended."""
     visits, version = 0, launch.version
     for _ in steps:
         if launch.version != version:

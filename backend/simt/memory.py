@@ -82,7 +82,7 @@ class SimtMemory:
             self.time_limit, self.deadline = seconds, monotonic() + seconds
 
     def check_time(self, op: Op) -> None:
-        """Raises LaunchError (TIR0725) at `op` where time is up."""
+        """Raise LaunchError (TIR0725), at the location of `op`, once the time limit has passed."""
         if self.time_limit is not None and monotonic() >= self.deadline:
             message = f"the launch has taken longer than its time limit, {self.time_limit:g} s"
             raise LaunchError(Diagnostic("TIR0725", message, op.location))
@@ -111,8 +111,8 @@ class SimtMemory:
         ArraySpan.write_back(self.spans)
 
     def check_aligned(self, address: Array, size: int, active: Array) -> None:
-        """Every access is of 1, 2, 4, 8 or 16 bytes, and aligned to that (PTX ISA, "Addresses as
-        Operands"). Raises MisalignedError."""
+        """Raise MisalignedError unless the size is 1, 2, 4, 8 or 16 bytes and every active address
+        is a multiple of it (PTX ISA, "Addresses as Operands")."""
         if size not in (1, 2, 4, 8, 16):
             raise MisalignedError(f"no instruction accesses {size} bytes")
         if (address[active] % size).any():

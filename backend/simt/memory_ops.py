@@ -124,18 +124,18 @@ class MemoryOps:
         """Do nothing: accesses of the simulator have the memory order of their op."""
 
     def _order_access(self, order: AtomicOrder) -> None:
-        """An atomic access comes after what others did, where it is to."""
+        """Record the order that an atomic access establishes between instances."""
         self.memory.check_released(order.semantics, self.active)
         self.memory.order_others(order.semantics)
 
     def _in_order(self, access: AccessAttributes, active: Array) -> None:
-        """A volatile access comes after all others before it."""
+        """Record that a volatile access comes after all earlier ones."""
         if access.volatile:
             self.memory.check_released("acq_rel", active)
             self.memory.order_others("acq_rel")
 
     def _one(self, pointer: Any, thread: int, kind: Any, order: AtomicOrder) -> Any:
-        """The value that `thread` reads, atomically."""
+        """The value that `thread` reads at its address, atomically."""
         active = np.arange(self.threads) == thread
         value = self.memory.load(
             pointer.array, kind, active, atomic=True, scope=order.scope, to_change=True
@@ -143,7 +143,7 @@ class MemoryOps:
         return value[thread]
 
     def _set(self, pointer: Any, thread: int, value: Array, order: AtomicOrder) -> None:
-        """`thread` writes the number in `value`, atomically."""
+        """Write the number in `value` by `thread`, atomically."""
         active = np.arange(self.threads) == thread
         values = np.broadcast_to(value, (self.threads,))
         self.memory.store(pointer.array, values, active, atomic=True, scope=order.scope)

@@ -50,7 +50,7 @@ def _begin(
     rank: int,
     traffic: AsyncGlobalAccesses,
 ) -> None:
-    """Block `rank` as a coroutine."""
+    """Block `rank`, as a coroutine."""
     thread, order = execution.thread, scheduler.order
     thread.scheduler, thread.make, thread.roles = scheduler, make, list[Any]()
     view = AgentClock(order, order.agent(KERNEL, rank), base=rank * order.block)
@@ -109,7 +109,7 @@ def _role_to_end(inner: Any, thread: Any) -> Any:
 
 
 def join_roles(thread: Any) -> None:
-    """Wait for all roles, and come after what they did."""
+    """Wait for all roles; what they did happens before what follows."""
 
     def others() -> list[str]:
         return [role.role_state.view.name for role in thread.roles if not role.ended]

@@ -40,9 +40,10 @@ class WaitingError(Exception):
 
 @attrs.define(eq=False)
 class MBarrier:
-    """An mbarrier at byte `at`: `left` of `arrivals` are missing in phase number `phase`, and
-    `bytes`. `coming` is the clock of those that arrived, `ended` that of earlier phases; `giving`
-    and `given` are the same for arrivals that let copies write."""
+    """An mbarrier at byte `at`, in phase number `phase`: `left` of `arrivals`, and `bytes` of
+    copies, are missing. Clocks: `arriving_clocks` of the arrivals until now, `phase_clocks` of
+    those of completed phases; `release_clocks` and `released_clocks` likewise, of arrivals that let
+    copies write."""
 
     at: int
     agent: int
@@ -60,7 +61,7 @@ class MBarrier:
     """For each agent that arrived, the epoch since which its threads had not synchronized."""
 
     def arrive(self, count: int) -> None:
-        """Raises AssertionError where more arrive than are missing."""
+        """Count `count` arrivals. Raises AssertionError if the phase expects fewer."""
         if count > self.left:
             raise AssertionError(
                 f"{count} arrive at the barrier at byte {self.at}, where {self.left} of "
@@ -70,13 +71,14 @@ class MBarrier:
         self.settle()
 
     def expect(self, size: int) -> None:
-        """Raises AssertionError where more bytes are pending than a barrier counts."""
+        """Expect `size` more bytes of copies in this phase. Raises AssertionError if that is more
+        than an mbarrier can count."""
         self.bytes += size
         if self.bytes > MOST_BYTES:
             raise AssertionError(f"the barrier at byte {self.at} counts {self.bytes} bytes")
 
     def settle(self) -> None:
-        """Begin the next phase if this one is at its end."""
+        """Begin the next phase if no arrivals and no bytes are missing."""
         if self.left == 0 and self.bytes == 0:
             self.phase += 1
             self.left, self.phase_clocks = self.arrivals, dict(self.arriving_clocks)
@@ -93,7 +95,7 @@ class MBarrier:
 
 @attrs.define(eq=False)
 class InFlightCopy:
-    """A copy under way; `land` does it."""
+    """A copy in flight; `land` completes it."""
 
     land: Callable[[], None]
     done: bool = False
@@ -131,7 +133,7 @@ class Scheduler:
         self.pace = self.chance.choice(_PACES)
 
     def run(self) -> None:
-        """Let all go on until they are at their ends. Raises DeadlockError."""
+        """Run all coroutines to their ends. Raises CoroutineDeadlockError."""
         while self.coroutines:
             self.flights = [f for f in self.flights if not f.done]
             able = [m for m in self.coroutines if m.waiting is None or m.waiting.ready()]
@@ -160,14 +162,14 @@ class Scheduler:
         return "deadlock: " + "; ".join(each)
 
     def barrier(self, at: int) -> MBarrier:
-        """The barrier at byte `at`. Raises AssertionError."""
+        """The mbarrier at byte `at`. Raises AssertionError if there is none."""
         state = self.barriers.get(at)
         if state is None:
             raise AssertionError(f"there is no barrier at byte {at} of shared memory")
         return state
 
     def begin(self, at: int, arrivals: int, view: AgentClock) -> None:
-        """A barrier's first phase, which `view` begins."""
+        """Initialize the mbarrier at byte `at`, for `arrivals` per phase, by the role of `view`."""
         agent = self.order.agent(
             f"a copy counted at byte {at}", self.order.block_of_agent[view.agent]
         )
@@ -180,7 +182,7 @@ class Scheduler:
         return (b for b in self.barriers.values() if blocks[b.agent] == blocks[view.agent])
 
     def fly(self, land: Callable[[], None]) -> InFlightCopy:
-        """A copy that begins."""
+        """Start a copy, which `land` completes."""
         self.flights.append(InFlightCopy(land))
         return self.flights[-1]
 
@@ -218,21 +220,22 @@ class RoleState:
     opened: dict[int, list[InFlightStore]] = attrs.field(factory=dict)
 
     def commit(self, thread: int) -> None:
-        """End the open group of a thread."""
+        """Close the open group of copies of a thread."""
         group = self.opened.pop(thread, [])
         self.reading.setdefault(thread, []).append(group)
         self.writing.setdefault(thread, []).append(group)
 
     def next_iteration(self) -> None:
-        """Begin the next iteration of a loop. Raises RaceError where a pending wgmma reads
-        registers, which ptxas may reuse before the wait of the next iteration."""
+        """Begin the next iteration of a loop. Raises RaceError if a pending wgmma reads registers,
+        which ptxas may reuse before the wait of the next iteration."""
         if any(group.registers for group in self.wgmma_groups):
             raise RaceError(
                 f"race: {self.view.name} begins an iteration while wgmma reads registers"
             )
 
     def leave(self) -> None:
-        """At the end of the role nothing may be under way. Raises RaceError."""
+        """Check at the end of the role that no copy reads shared memory and no wgmma is pending.
+        Raises RaceError."""
         if any(self.reading.values()) or any(self.opened.values()):
             raise RaceError(f"race: {self.view.name} ends while copies read shared memory")
         if self.wgmma_groups:

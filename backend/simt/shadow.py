@@ -20,15 +20,15 @@ Array: TypeAlias = np.ndarray[Any, Any]
 _BITS = 12
 _THREAD = (1 << _BITS) - 1
 _SEVERAL = _THREAD
-"""Stands for readers of more than one warp; threads are fewer."""
+"""Stands for threads of several warpgroups. Numbers of threads are smaller."""
 _ADDED = _SEVERAL - 1
 """Stands for threads that added atomically."""
 _OF_WARP = 2048
-"""Plus a warp stands for several readers of it."""
+"""`_OF_WARP + w` stands for several threads of warp `w`."""
 _OF_GROUP = 2112
-"""Plus a warpgroup stands for readers of several of its warps."""
+"""`_OF_GROUP + g` stands for threads of several warps of warpgroup `g`."""
 _WARP, _GROUP = 5, 2
-"""Bits of a lane, and of a warp of a warpgroup."""
+"""The number of bits of a lane in its warp, and of a warp in its warpgroup."""
 
 
 RACE = "TIR0721"
@@ -44,7 +44,8 @@ class RaceError(LaunchError, AssertionError):
         super().__init__(*(Diagnostic(RACE, f) if isinstance(f, str) else f for f in diagnostic))
 
     def at(self, mnemonic: str, location: Location | None) -> RaceError:
-        """The same, by an op; one with a place keeps it."""
+        """This error, with the mnemonic and location of an op; unchanged if it already has a
+        location."""
         (diagnostic,) = self.diagnostics
         if diagnostic.location is not None:
             return self
@@ -53,9 +54,9 @@ class RaceError(LaunchError, AssertionError):
 
 @attrs.define(eq=False)
 class EpochClock:
-    """Barriers so far: of the block, and of a warp or warpgroup, each of which begins an epoch.
-    `block` is the number of the first epoch since the last barrier of the block, `group` since the
-    last of every warpgroup."""
+    """The current epoch: every barrier of the block, of all warps, or of all warpgroups begins one.
+    `block` is the first epoch since the last barrier of the block, `group` the first since the last
+    barrier of all warpgroups."""
 
     epoch: int = 1
     block: int = 1
@@ -97,14 +98,14 @@ class ShadowMemory:
         )
 
     def read(self, at: Array, threads: Array) -> None:
-        """`threads[i]` reads byte `at[i]`. Raises `RaceError`."""
+        """Check and record that `threads[i]` reads byte `at[i]`. Raises RaceError."""
         self._conflict(self.writer, at, threads, "reads", "wrote")
         self._conflict(self.changer, at, threads, "reads", "changed")
         self._join(self.reader, at, threads)
 
     def write(self, at: Array, threads: Array, run: int = -1, same: Array | None = None) -> None:
-        """`threads[i]` writes byte `at[i]`, in a `run` of an op, of which others may have written
-        it already where that is the `same`. Raises `RaceError`."""
+        """Check and record that `threads[i]` writes byte `at[i]`, in execution `run` of an op.
+        Where `same`, several threads may write the byte in one execution. Raises RaceError."""
         self._conflict(self.reader, at, threads, "writes", "read")
         self._conflict(self.changer, at, threads, "writes", "changed")
         other = np.ones(len(at), bool) if same is None else ~same | (self.stored[at] != run)
@@ -112,8 +113,9 @@ class ShadowMemory:
         self.writer[at], self.stored[at] = self.clock.epoch << _BITS | threads, run
 
     def check_write(self, at: Array, thread: int, over: Array | None = None) -> None:
-        """Record an asynchronous write that `thread` started, `over` earlier writes of threads to
-        some of the bytes. Raises `RaceError`."""
+        """Check the start of a copy by `thread` that writes the bytes `at`: threads must not have
+        read them, nor written those of `over` (by default all of them), without a barrier since.
+        Raises RaceError."""
         threads = np.full(len(at), thread)
         self._conflict(self.reader, at, threads, "lets a copy write", "read")
         over = at if over is None else over
@@ -121,11 +123,12 @@ class ShadowMemory:
         self._conflict(self.changer, over, threads[: len(over)], "lets a copy write", "changed")
 
     def wrote(self, at: Array, thread: int) -> None:
-        """Record that only `thread` knows of an asynchronous write."""
+        """Record a completed asynchronous write that only `thread` has waited for."""
         self.writer[at] = self.clock.epoch << _BITS | thread
 
     def check_stored(self, at: Array, threads: Array, loaded: Array, new_bytes: Array) -> None:
-        """After `threads` wrote `new_bytes`, the memory contains `loaded`. Raises `RaceError`."""
+        """Check that the memory contains `new_bytes`, which `threads` wrote, by what was `loaded`
+        since. Raises RaceError."""
         if not np.array_equal(loaded, new_bytes):
             first = int(np.argmax(loaded != new_bytes))
             raise RaceError(
@@ -134,9 +137,9 @@ class ShadowMemory:
             )
 
     def change(self, at: Array, threads: Array, run: int) -> None:
-        """`threads[i]` changes byte `at[i]` atomically. Accesses of one `run` of an op come in
-        any order; with those of others they come in the order of the program. Raises
-        `RaceError`."""
+        """Check and record that `threads[i]` changes byte `at[i]` atomically, in execution `run` of
+        an op. Accesses of one execution need no order among each other, those of different ones do.
+        Raises RaceError."""
         self._conflict(self.reader, at, threads, "changes", "read")
         self._conflict(self.writer, at, threads, "changes", "wrote")
         other = self.run[at] != run
@@ -145,16 +148,17 @@ class ShadowMemory:
         self.run[at] = run
 
     def read_atomically(self, at: Array, threads: Array, run: int) -> None:
-        """`threads[i]` reads byte `at[i]` atomically, after what other ops changed. Reads, atomic
-        or not, come in any order. Raises `RaceError`."""
+        """Check and record that `threads[i]` reads byte `at[i]` atomically, in execution `run` of
+        an op. Changes by other executions must be ordered before; reads need no order among each
+        other. Raises RaceError."""
         self._conflict(self.writer, at, threads, "reads", "wrote")
         other = self.run[at] != run
         self._conflict(self.changer, at[other], threads[other], "reads", "changed")
         self._join(self.reader, at, threads)
 
     def add(self, at: Array, threads: Array) -> None:
-        """`threads[i]` adds to byte `at[i]` atomically; additions need no order among each other.
-        Raises `RaceError`."""
+        """Check and record that `threads[i]` adds to byte `at[i]` atomically; additions need no
+        order among each other. Raises RaceError."""
         self._conflict(self.reader, at, threads, "adds to", "read")
         seen = self.writer[at]
         other = (seen >> _BITS < self.clock.block) | (seen & _THREAD != _ADDED)
@@ -162,7 +166,8 @@ class ShadowMemory:
         self.writer[at] = self.clock.epoch << _BITS | _ADDED
 
     def _join(self, stamps: Array, at: Array, threads: Array) -> None:
-        """Add `threads` to those that accessed the bytes since the last barrier."""
+        """Record in `stamps` that `threads` accessed the bytes `at`, in addition to those since the
+        last barrier."""
         epoch = self.clock.epoch << _BITS
         last = stamps[at]
         stamps[at] = epoch | threads
@@ -205,20 +210,21 @@ class ShadowMemory:
 
 
 def _together(low: Array, high: Array) -> Array:
-    """The code for the threads from `low` to `high`."""
+    """The code that stands for threads from `low` to `high`: one thread, a warp, a warpgroup, or
+    several of them."""
     groups = np.where(_group(low) == _group(high), _OF_GROUP + _group(low), _SEVERAL)
     codes = np.where(low >> _WARP == high >> _WARP, _OF_WARP + (low >> _WARP), groups)
     return np.where(low == high, low, codes)
 
 
 def _warp(code: Array) -> Array:
-    """The warp that a code stands for, or threads of; -1 where they are of several."""
+    """The warp of the threads of a code; -1 if they are of several."""
     warps = np.where(code < _OF_WARP, code >> _WARP, code - _OF_WARP)
     return np.where(code >= _OF_GROUP, -1, warps)
 
 
 def _group(code: Array) -> Array:
-    """The warpgroup that a code stands for, or threads of; -1 where they are of several."""
+    """The warpgroup of the threads of a code; -1 if they are of several."""
     groups = np.where(code < _OF_GROUP, _warp(code) >> _GROUP, code - _OF_GROUP)
     return np.where(code >= _ADDED, -1, groups)
 

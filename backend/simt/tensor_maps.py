@@ -26,8 +26,8 @@ class GlobalTensor:
     def of(
         map: TensorMapHandle, base: int, extents: Sequence[int], strides: Sequence[int]
     ) -> GlobalTensor:
-        """Raises AssertionError for what no tensor map describes (CUDA driver API,
-        cuTensorMapEncodeTiled)."""
+        """The tensor of a map, with base address, extents, and strides in elements. Raises
+        AssertionError if no tensor map describes it (CUDA driver API, cuTensorMapEncodeTiled)."""
         size = map.block.element.bytes
         steps = [s * size for s in strides[:-1]]
         if base % 16 or any(s % 16 or not 0 <= s < 1 << 40 for s in steps) or strides[-1] != 1:
@@ -69,7 +69,7 @@ class GlobalTensor:
         self.write(memory, start, (values + data.view(np.float32)).view(np.uint8))
 
     def bytes_at(self, memory: Any, start: Sequence[int]) -> list[tuple[int, Array]]:
-        """The in-bounds bytes of the box at `start`, by the number of a buffer."""
+        """The bytes of the box at `start` that are in bounds, by buffer number."""
         address, inside = self._places(start)
         span = np.arange(self.size)
         return [

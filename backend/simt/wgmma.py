@@ -26,14 +26,14 @@ Array: TypeAlias = np.ndarray[Any, Any]
 
 
 class PendingAccumulator:
-    """An accumulator in flight, number `index` of its group: it may not be read."""
+    """Accumulator number `index` of a wgmma group in flight; reading it is an error."""
 
     def __init__(self, group: WgmmaGroup, index: int) -> None:
         self.group, self.index = group, index
 
     @property
     def array(self) -> Array:
-        """Raises AssertionError."""
+        """Raises RaceError."""
         raise RaceError("race: an accumulator is read before gpu.wgmma_wait")
 
 

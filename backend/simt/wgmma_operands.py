@@ -34,7 +34,8 @@ class MatrixDescriptor:
 
     @staticmethod
     def of(bits: int) -> MatrixDescriptor:
-        """Raises AssertionError for bits that must be zero."""
+        """The fields of the 64 bits of a descriptor. Raises AssertionError unless the unused bits
+        are zero."""
         start, leading, stride = (((bits >> at) & 0x3FFF) << 4 for at in (0, 16, 32))
         used = 0x3FFF | 0x3FFF << 16 | 0x3FFF << 32 | 3 << 62
         if bits & ~used:

@@ -1,5 +1,5 @@
-"""Accumulators of a loop that a branch within it reads, stores and resets, such as at the end of
-each tile of a persistent matmul."""
+"""Accumulators of a loop that a branch in the loop reads, stores and resets, for example at the end
+of each tile of a persistent matmul."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def reset_in_branches(function: Function, loop: Loop) -> Function:
     a branch just before or after, are reset in the branch; the other branch is then empty."""
     if not any(_chooses(function, op) for label in loop.order for op in function.blocks[label].ops):
         return function
-    function = simplify_cfg(function)  # a way with nothing to do leads straight to the join
+    function = simplify_cfg(function)  # an empty branch leads straight to the join
     for label in loops(function).by_header[loop.header].order:
         for result in [op.result for op in function.blocks[label].ops if _chooses(function, op)]:
             select = cast(Select, definitions(function)[result])

@@ -1,4 +1,5 @@
-"""Quotients that only a select uses are computed in a branch, under the condition of the select."""
+"""Computation of quotients that only a select uses in a branch, under the condition of the
+select."""
 
 from __future__ import annotations
 
@@ -89,8 +90,8 @@ def _part(function: Function, label: str, condition: Value) -> _Part | None:
 
 
 def _may_be_moved(function: Function, op: Op, ops: Iterable[Op]) -> bool:
-    """Whether `op` is a load from memory that none of `ops` changes. Those that the pipeliner made
-    write shared memory alone."""
+    """Whether `op` is a load from memory that none of `ops` changes. Ops that the pipeliner created
+    write only shared memory."""
     plain = isinstance(op, Load) and not op.volatile
     others = (x for x in ops if not x.mnemonic.startswith("gpu."))
     return plain and not any(aliases(function).may_change(other, op) for other in others)
@@ -106,7 +107,7 @@ def _takes(user: Op, op: Op, selects: list[Select]) -> bool:
 
 
 def _with_branch(function: Function, label: str, part: _Part) -> Function:
-    """`function` with the part of block `label` in a block of its own."""
+    """`function` with the part of block `label` in a separate block."""
     block = function.blocks[label]
     inner = fresh_label(f"{label}.then", function.blocks)
     join = fresh_label(f"{label}.join", function.blocks)

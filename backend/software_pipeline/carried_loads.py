@@ -1,7 +1,6 @@
-"""Loads for the next iteration of a loop are moved before the computation of the iteration. A
-program that prefetches by itself passes loaded values to the next iteration. If it loads after it
-has computed the operands of a dot, the rest of the iteration is shorter than the latency of
-memory."""
+"""Hoisting of loads for the next iteration of a loop before the computation of the current one. A
+program that prefetches passes loaded values to the next iteration. If it loads only after it has
+computed the operands of a dot, the rest of the iteration is shorter than the latency of memory."""
 
 from __future__ import annotations
 

@@ -106,8 +106,8 @@ class PipelineExpander(LoopPipeliner):
         return self.depth
 
     def stage_of(self, load: StagedLoad, stage: Operand) -> Operand:
-        """The stage that an iteration reads or fills in the buffer of `load`, where it is `stage`
-        of others."""
+        """The stage that an iteration reads or fills in the buffer of `load`. Buffers with the
+        usual depth use `stage`."""
         return stage
 
     def before_loop(self, blocks: dict[str, Block], label: str) -> None:
@@ -185,7 +185,7 @@ class PipelineExpander(LoopPipeliner):
                 if not self._transposes(op):
                     self.list_of(op, ops).extend(self._whole_stage(unread.pop(load), read))
             if op in unread:
-                continue  # it is read where it is needed
+                continue  # it is loaded where it is needed
             if isinstance(op, Dot) and passed:
                 passed += self.dot(op, (read, self.following_stage), ops)
             elif op not in visited and op not in self.scalars and not self._transposes(op):
@@ -245,7 +245,7 @@ class PipelineExpander(LoopPipeliner):
         ops: list[Op] = [LocalLoad(buffer, stage, whole, location=place)]
         if shape_of(kind) != load.place.shape:
             ops.append(Reshape(ops[-1].results[0], kind, location=place))
-        if not load.op.fills_with_zeros:  # as copies do
+        if not load.op.fills_with_zeros:  # copies also store zeros for masked elements
             mask, other = cast(Operand, load.op.mask), cast(Operand, load.op.other)
             ops.append(Select(mask, ops[-1].results[0], other, location=place))
         return [*ops[:-1], attrs.evolve(ops[-1], results=load.op.results)]
@@ -425,7 +425,7 @@ class PipelineExpander(LoopPipeliner):
         return op.results[0]
 
     def _flush(self, ops: list[Op]) -> None:
-        """Issue the deferred copies, if there are any."""
+        """Issue the deferred copies."""
         ops += self.deferred_copies
         self.deferred_copies.clear()
 

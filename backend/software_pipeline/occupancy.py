@@ -34,7 +34,8 @@ _LEAST = 63
 
 def register_limit(function: Function, warps: int, machine: Target) -> int | None:
     """The most registers of a thread with which more blocks of `function`, a pipelined loop of one
-    dot by `mma`, are resident than with prefetched fragments; None where no more are."""
+    dot by `mma`, are resident than with prefetched fragments; None if the number of blocks cannot
+    be increased."""
     dot = _only_dot(function)
     if dot is None:
         return None

@@ -1,4 +1,5 @@
-"""Barriers of pipelined loops in which every thread reads only what it has copied itself."""
+"""Removal of barriers of pipelined loops in which every thread reads only what it has copied
+itself."""
 
 from __future__ import annotations
 
@@ -29,7 +30,7 @@ def remove_needless_barriers(function: Function) -> Function:
             parts |= any(op.offsets)
             read.setdefault(op.buffer, set()).add(_layout(op.results[0]))
         elif any(operand in copied for operand in op.operands):
-            return function  # it is accessed otherwise
+            return function  # the buffer has other accesses
     layouts = [copied[buffer] | read.get(buffer, set()) for buffer in copied]
     if parts or read.keys() - copied.keys() or not all(map(_is_private, layouts)):
         return function

@@ -112,7 +112,8 @@ class _Join:
         self._budget = _MOST_OPS
 
     def select(self, parameter: Value) -> Operand | None:
-        """The value of `parameter` of a block, selected; None, and no ops, where that fails."""
+        """The value of `parameter` of a block, computed by selects; None, without new ops, if that
+        is not possible."""
         before, env = len(self.ops), dict(self._env)
         selected = self._value(parameter, is_root=True)
         if selected is None:
@@ -200,7 +201,7 @@ class _Join:
         return sum(x == label for x in edges) == 1
 
     def _condition(self, block: str) -> Operand | None:
-        """Whether `block` ran, as a value that is defined; None where it is not known."""
+        """The condition that `block` ran, as a defined value; None if it is unknown."""
         runs: list[Operand] = []
         while not self._tree.strictly_dominates(block, self.label):
             above = self._tree.parent[block]

@@ -1,4 +1,5 @@
-"""Operands of dots by `mma` in shared memory that no asynchronous copies load."""
+"""Staging of the operands of dots by `mma` in shared memory, for operands that no asynchronous copy
+loads."""
 
 from __future__ import annotations
 
@@ -39,13 +40,13 @@ _INDICES = (MakeRange, Splat, Broadcast, ExpandDims, Reshape)
 
 def stage_operands(function: Function, shared: int) -> Function:
     """Store operands of dots by `mma` to shared memory, once each, and read them one step of K at a
-    time. Otherwise each would be converted to the layout of every dot that takes it, as a whole:
-    it would pass through shared memory as often, and its fragments would stay in registers.
+    time. Otherwise each would be converted to the layout of every dot that takes it, as a whole: it
+    would pass through shared memory as often, and its fragments would stay in registers.
 
     An operand A that is computed of a dot's result stays in registers. Operands of the later dots
-    of a block that are there at the first one are stored with its own, under one barrier. Dots of
-    loops into which `cp.async` copies stay, those of blocks for whose operands `shared` bytes do
-    not suffice, and the only operand of a block that is read once, as a whole.
+    of a block that are there at the first one are stored with its own, under one barrier. Not
+    staged are the operands of dots in loops with `cp.async` copies, those of blocks whose operands
+    exceed `shared` bytes, and the only operand of a block if it is read once, as a whole.
     """
     writer = _Writer(function)
     blocks = {

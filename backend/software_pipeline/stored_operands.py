@@ -1,5 +1,5 @@
-"""Dots by warpgroups with operands that threads store to shared memory, because no asynchronous
-copies load them."""
+"""Dots by warpgroups whose operands threads store to shared memory, because no asynchronous copy
+loads them."""
 
 from __future__ import annotations
 
@@ -44,8 +44,8 @@ def multiply_stored_operands(function: Function, warps: int, shared: int) -> Fun
     B is stored, and A where it was loaded or is a transpose; other A stay in registers. Operands of
     the later dots of a block that are there at the first one are stored with its own, under one
     barrier. Operands that a loop does not change are stored before it, as far as half of `shared`
-    bytes hold them, and take no registers in it. Dots of loops into which `cp.async` copies, and
-    those for whose operands `shared` bytes do not suffice, stay.
+    bytes hold them, and take no registers in it. Dots in loops with `cp.async` copies, and dots
+    whose operands exceed `shared` bytes, are not changed.
     """
     if warps % WARPS:
         return function
@@ -123,7 +123,9 @@ class _Operands:
             by_block.setdefault(label, []).append(store)
         for label, stores in by_block.items():
             is_repeated = label in loops(self.function).innermost
-            first: list[Op] = [BlockBarrier()] if is_repeated else []  # dots before may still read
+            first: list[Op] = (
+                [BlockBarrier()] if is_repeated else []
+            )  # earlier dots may still read the buffers
             yield label, [*first, *stores, AsyncFence(), BlockBarrier()]
 
     def _stored_before(self, label: str, keys: Iterable[Stored], most: int) -> Buffers:
@@ -156,7 +158,8 @@ class _Operands:
         return result
 
     def _at_entry(self, buffer: SharedAlloc) -> tuple[Op, ...]:
-        """The function begins with all buffers."""
+        """Record `buffer`, which is allocated at the start of the function, and return no ops to
+        allocate it here."""
         self.buffers.append(buffer)
         return ()
 

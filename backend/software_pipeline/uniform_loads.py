@@ -1,4 +1,4 @@
-"""Loads of tiles whose elements all have one address become scalar loads."""
+"""Replacement of loads of tiles whose elements all have one address by scalar loads."""
 
 from __future__ import annotations
 

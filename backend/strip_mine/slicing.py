@@ -104,7 +104,7 @@ def operand_chunks(op: Op, dim: int) -> list[Need] | None:
         result_type = cast(Tile, op.results[0].type)
         return tiled_operands(op, dim) if dim == dimension(result_type) else None
     if isinstance(op, MakeRange) and op.predicate is not None:
-        return None  # a chunk of it is a sum, of which each op would need the predicate
+        return None  # a chunk of the result is a sum, and each of its ops would need the predicate
     rule = _OPERAND_DIMS.get(op.mnemonic)
     dims: tuple[int | None] | None = None
     if is_layout_only(op):

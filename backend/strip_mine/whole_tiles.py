@@ -1,5 +1,5 @@
-"""Functions that need no strip-mining although they have large tiles: threads compute the elements
-of these one by one from loads that fit their registers."""
+"""Functions with large tiles that need no strip-mining: threads compute the elements of these tiles
+one by one, from loads that fit their registers."""
 
 from __future__ import annotations
 
@@ -32,21 +32,23 @@ _STREAMED = (Broadcast, ExpandDims, MakeRange, Reduce, Reshape, Splat, Store, Tr
 
 
 def fits_whole(function: Function, threads: int) -> bool:
-    """Whether `threads` can hold what the tiles of more than `max_tile_words` leave in registers:
-    their loads, small elements packed, within that limit; and the values that are computed before
-    a reduction of such a tile and read after it, within half of the registers. A cast of what was
-    loaded, for example, is computed where it is stored and takes no registers of its own.
+    """Whether the values of tiles of more than `max_tile_words` that must stay in registers fit
+    `threads`. These are loads, small elements packed, which may take up to that limit; and values
+    that are computed before a reduction of such a tile and read after it, which may take half of
+    the registers. Other values need no registers of their own: a cast of a loaded tile, for
+    example, is computed where it is stored.
 
-    Small elements that are loaded before a reduction and read after it may take all registers: the
-    few that ptxas spills cost less than to load all of them again. Where no store needs the tiles,
-    loads pass through few registers on their way to a reduction: they, and what is computed from
-    them, may be `_MOST_REDUCED` times as large."""
+    Small elements that are loaded before a reduction and read after it may take all registers:
+    spilling a few of them costs less than loading all of them again. If no store needs the tiles,
+    few elements are in registers at a time on their way to a reduction. Loads, and values computed
+    from them, may then be `_MOST_REDUCED` times as large.
+    """
     return all(_block_fits_whole(block, function, threads) for block in function.blocks.values())
 
 
 def fit_element_by_element(function: Function, threads: int) -> bool:
     """Whether the tiles of more than `max_tile_words` are loaded, computed and stored element by
-    element, and each takes at most all registers that `registers_of` leaves a thread. ptxas then
+    element, and each of them takes at most all registers of a thread (`registers_of`). ptxas then
     orders the elements so that few are live at a time."""
     limit, most = max_tile_words(threads), threads * registers_of(threads)
     offsets = offset_tiles(function)
@@ -98,8 +100,8 @@ def _block_fits_whole(block: Block, function: Function, threads: int) -> bool:
 
 
 def _are_small_and_reused(block: Block, limit: int) -> bool:
-    """Whether a tile of more than `limit` words is reduced, and all that are loaded are packed, and
-    read before and after that."""
+    """Whether a tile of more than `limit` words is reduced, and all such tiles that are loaded have
+    packed elements and are read both before and after the reduction."""
     reductions = [
         n
         for n, op in enumerate(block.ops)

@@ -1,1 +1,1 @@
-"""TMA: which accesses can use tensor maps, and how the host builds the maps."""
+"""TMA: the accesses that can use tensor maps, and how the host computes the maps."""

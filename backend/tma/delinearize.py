@@ -43,8 +43,8 @@ _MAX_DIMENSIONS = 5
 
 @attrs.frozen
 class TensorDimension:
-    """A dimension of the tensor: the first index of the block, the stride in elements, the extent
-    (None where the mask has no bound), and `tile_dim`, the dimension of the tile along it (None
+    """A dimension of the tensor. It has the first index of the block, the stride in elements, the
+    extent (None if the mask has no bound), and `tile_dim`, the dimension of the tile along it (None
     for an additional dimension). `maybe_negative` is the part of the start that may be negative
     although the mask does not test for it."""
 
@@ -76,8 +76,8 @@ class TensorAccess:
 
 @attrs.frozen
 class HostFacts:
-    """AffineForm forms and ranges of the integers of a function, which of its values the host can
-    compute, and which are defined in the entry block."""
+    """Affine forms and ranges of the integers of a function; the values that the host can compute;
+    and the values that the entry block defines."""
 
     forms: AffineForms
     ranges: Ranges
@@ -85,7 +85,7 @@ class HostFacts:
     is_in_entry: Known
 
     def is_host_computable(self, monomial: Monomial) -> bool:
-        """Whether the host can compute the value of a monomial."""
+        """Whether the host can compute a monomial."""
         return all(isinstance(s, Value) and self.is_on_host(s) for s in monomial)
 
     def split(self, form: Polynomial) -> tuple[Polynomial, Polynomial]:
@@ -128,7 +128,7 @@ def delinearize(
     facts: HostFacts, pointer: Operand, mask: Operand | None, rank: int
 ) -> TensorAccess | Refusal:
     """The block of a tensor that `pointer`, a tile of `rank` dimensions, addresses under `mask`; or
-    the reason why there is none."""
+    a Refusal with the reason why there is none."""
     address = facts.forms.of(pointer)
     if address is None or address.base is None:
         return Refusal("the address is not affine in lanes, iterations and scalars")
@@ -151,8 +151,8 @@ def delinearize(
 
 @attrs.frozen
 class _Limits:
-    """Bounds by dimension of the tile: `starts` has the start of indices that the mask requires to
-    be nonnegative; `ends` has the last allowed index minus the start."""
+    """Bounds by dimension of the tile. `starts` contains the start of the indices that the mask
+    requires to be nonnegative, `ends` the last allowed index minus the start."""
 
     starts: Mapping[int, Polynomial]
     ends: Mapping[int, Polynomial]
@@ -309,7 +309,7 @@ class _DelinearizeSolver:
 
     def _best_dim(self, monomial: Monomial, coefficient: int, dims: list[int]) -> int | None:
         """The dimension of a term: the one with the longest stride that divides it. A constant
-        stride only divides terms without values of the host."""
+        stride divides only terms that contain no value that the host computes."""
         is_varying = not any(self.facts.is_host_computable((s,)) for s in monomial)
         candidates: list[tuple[int, int, int]] = []
         for dim in dims:
@@ -327,7 +327,7 @@ class _DelinearizeSolver:
         contiguous = [d for d in dimensions if d.tile_dim is not None and d.stride == number(1)]
         if (
             not contiguous
-        ):  # a last one whose stride is a parameter, which the launcher finds to be 1
+        ):  # a last dimension whose stride is a parameter; the launcher checks that it is 1
             last = (d for d in dimensions if d.tile_dim == len(self.strides) - 1)
             contiguous = [d for d in last if d.stride.constant is None]
         if len(contiguous) != 1:

@@ -1,4 +1,4 @@
-"""Descriptor parameters of kernels, expanded into base, extents and strides."""
+"""Expansion of a kernel's descriptor parameters into base, extents and strides."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from tileir.values import Value
 
 def expand_descriptor_parameters(function: Function) -> Function:
     """A kernel with dots whose descriptor parameters are replaced by base, extents and strides, as
-    launchers pass them; its entry block makes the descriptors. Elements outside the tensor are
-    read as zero. Other functions stay as they are."""
+    launchers pass them; its entry block makes the descriptors. Elements outside the tensor are read
+    as zero. Other functions are returned unchanged."""
     has_descriptors = any(isinstance(p.type, Descriptor) for p in function.parameters)
     has_dot = any(isinstance(op, Dot) for op in function.ops)
     if not (function.kernel and has_descriptors and has_dot):

@@ -1,6 +1,7 @@
-"""Expressions of the host: scalars that it computes from a kernel's parameters before the launch.
+"""Host expressions: scalars that the host computes from a kernel's parameters before the launch.
 
-Python numbers represent values of the IR: signed integers, i1 as 0 or 1, pointers as addresses.
+Python numbers represent values of the IR: signed integers, 0 or 1 for an i1, addresses for
+pointers.
 """
 
 from __future__ import annotations
@@ -23,9 +24,9 @@ Operand: TypeAlias = int | str
 
 @attrs.frozen
 class HostOp:
-    """A number computed from others: the mnemonic of an op on scalars, the bits of its result and
-    of its first operand (64 for a pointer), a word that selects a variant (rounding, relation), and
-    the size of the pointee in bytes."""
+    """A step of the host: a scalar op. It has the op's mnemonic, the bits of its result and of its
+    first operand (64 for a pointer), a word that selects a variant (rounding, relation), and the
+    size of the pointee in bytes."""
 
     mnemonic: str
     operands: tuple[Operand, ...]
@@ -48,7 +49,7 @@ class HostOp:
 
     @property
     def text(self) -> str:
-        """Python for it."""
+        """The Python expression of the step."""
         return FORMULAS[self.mnemonic](self, *map(str, self.operands))
 
 
@@ -63,7 +64,8 @@ def host_values(function: Function) -> frozenset[Value]:
 
 
 def _computable(op: Op) -> bool:
-    """Whether the host can compute `op`, and may where its results are not needed."""
+    """Whether the host can compute `op`, and whether it is safe to compute it even if its results
+    are not needed."""
     return (
         op.mnemonic in FORMULAS
         and op.predicate is None
@@ -80,11 +82,11 @@ def _bits(kind: Any) -> int:
     return 64 if isinstance(kind, Pointer) else kind.bits
 
 
-# Python's text -----------------------------------------------------------------------------------
+# Python expressions ------------------------------------------------------------------------------
 
 
 def _wrap(step: HostOp, text: str) -> str:
-    """`text`, a number, modulo 2^n as a signed one."""
+    """The expression of the number `text` modulo 2^n, as a signed integer."""
     if step.bits == 1:
         return f"({text}) & 1"
     half = 1 << (step.bits - 1)
@@ -143,4 +145,4 @@ FORMULAS: Mapping[str, Callable[..., str]] = {
     "trunc": lambda step, a: _wrap(step, a),
     "select": lambda step, c, a, b: f"({a} if {c} else {b})",
 }  # fmt: skip
-"""Python's text for the ops that the host can compute."""
+"""The Python expression of each op that the host can compute, by mnemonic."""

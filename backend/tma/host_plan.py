@@ -1,7 +1,8 @@
-"""The host plan of a kernel: what the launcher computes of its arguments, read off the kernel.
+"""The host plan of a kernel: the numbers and tensor maps that the launcher computes from the
+arguments. It is derived from the kernel's entry block.
 
-plan = HostPlan.of(kernel)
-values = plan.map_values((x, y, z, m, n, k))    None: launch the kernel without tensor maps
+plan = HostPlan.of(kernel) values = plan.map_values((x, y, z, m, n, k)) None: launch the kernel
+without tensor maps
 """
 
 from __future__ import annotations
@@ -35,10 +36,10 @@ alignment in bytes of the rows, which threads then access."""
 
 @attrs.frozen
 class MapRecipe:
-    """A tensor map: the element's name, the block that is copied, how its rows are swizzled, what
-    is read outside (`zero`, `nan`), and the base, extents and strides (in elements), outermost
-    dimension first. `parameter`: the index of the pointer that the base is made of, -1 where it is
-    not of one alone."""
+    """The recipe of a tensor map: the name of the element type, the block that is copied, the
+    swizzle of its rows, the value of elements out of bounds (`zero`, `nan`), and the base, extents
+    and strides (in elements), outermost dimension first. `parameter` is the index of the pointer
+    from which the base is computed, -1 if it is not computed from a single one."""
 
     element: str
     size: int
@@ -53,7 +54,7 @@ class MapRecipe:
 
 @attrs.frozen
 class MapValues:
-    """A tensor map for some arguments: the address, extents, and strides in bytes, those of all
+    """A tensor map for certain arguments: the address, the extents, and the strides in bytes of all
     dimensions but the innermost."""
 
     recipe: MapRecipe
@@ -68,8 +69,8 @@ class HostPlan:
 
     `steps` compute numbers from the arguments. If one of `guards` is 0, or a map cannot be encoded,
     the kernel must not be launched. `persistent`, if not 0, is the number of program instances that
-    run at once: each block, or each cluster, computes many of them, and the grid's extents are the
-    last arguments.
+    run at once in a persistent kernel: each block, or each cluster, computes many instances, and
+    the extents of the grid are the last arguments.
     """
 
     arguments: int
@@ -106,7 +107,7 @@ class HostPlan:
         return plan
 
     def check_names(self) -> None:
-        """Raise ValueError where an operand is neither a number nor the name of one."""
+        """Raise ValueError if an operand is neither a number nor a name that the plan defines."""
         count = len(self.steps)
         names = {*(f"a{i}" for i in range(self.arguments)), *(f"v{i}" for i in range(count))}
         operands = [x for s in self.steps for x in s.operands] + [*self.guards]
@@ -120,8 +121,9 @@ class HostPlan:
                 raise ValueError(f"no step {step}")
 
     def map_values(self, arguments: Sequence[int]) -> tuple[MapValues, ...] | None:
-        """The values of the maps for `arguments`: addresses and integers; others may be anything.
-        None where a guard is 0 or a map cannot be encoded (CUDA driver API, "Tensor Map")."""
+        """The values of the maps for `arguments`, which are addresses and integers; the values of
+        other arguments do not matter. None if a guard is 0 or a map cannot be encoded (CUDA driver
+        API, "Tensor Map")."""
         try:
             map_numbers = self._function(*arguments)
         except ZeroDivisionError:
@@ -136,9 +138,9 @@ class HostPlan:
     def non_tma_alignments(self, arguments: Sequence[int]) -> tuple[int, ...] | None:
         """The alignments with which the kernel has to be compiled for `arguments`, by argument.
 
-        For tensors that no tensor map can describe, this is the number of bytes, a power of two up
-        to `ALIGNMENT`, that their rows are multiples of; 0 for all others. None if such a kernel
-        would not help.
+        For a tensor that no tensor map can describe, this is the largest power of two, up to
+        `ALIGNMENT`, that divides the byte offsets of its rows; 0 for all other arguments. None if a
+        kernel with these alignments would not help.
         """
         try:
             map_numbers = self._function(*arguments)
@@ -156,8 +158,8 @@ class HostPlan:
         return tuple(alignments) if any(alignments) else None
 
     def tensors(self, arguments: Sequence[int]) -> list[tuple[MapRecipe, tuple[int, ...]]]:
-        """The recipes with the extents of their tensors, which no map has to fit; none where a
-        guard is 0."""
+        """The recipes with the extents of their tensors, even if no map can be encoded for them;
+        none if a guard is 0."""
         try:
             map_numbers: Sequence[Any] = self._function(*arguments) or ()
         except ZeroDivisionError:
@@ -177,7 +179,9 @@ class HostPlan:
         body = "\n".join([*lines, f"    if not ({tests}): return None"])
         text = f"def plan({names}):\n{body}\n    return ({' '.join(maps)})\n"
         space: dict[str, Any] = {}
-        exec(compile(text, "<host plan>", "exec"), {}, space)  # the text is made of formulas alone
+        exec(
+            compile(text, "<host plan>", "exec"), {}, space
+        )  # the text consists of generated expressions only
         return space["plan"]
 
 
@@ -192,7 +196,8 @@ def _tuple(operands: Sequence[Operand]) -> str:
 def _values(
     recipe: MapRecipe, base: int, extents: tuple[int, ...], strides: tuple[int, ...]
 ) -> MapValues | None:
-    """The map for these numbers, in elements; None where the hardware cannot have it."""
+    """The map for these numbers, which are in elements; None if the hardware does not support
+    it."""
     moved = tuple(s * recipe.size for s in strides[:-1])
     fits = (
         base % ALIGNMENT == 0
@@ -204,13 +209,14 @@ def _values(
 
 
 def _unit(recipe: MapRecipe, base: int, extents: tuple[int, ...], strides: tuple[int, ...]) -> int:
-    """The largest power of two, up to `ALIGNMENT`, that rows and their ends are multiples of."""
+    """The largest power of two, up to `ALIGNMENT`, that divides the byte offsets of all rows and
+    their ends."""
     steps = [*strides[:-1], extents[-1]] if strides[-1] == 1 else [1]
     return gcd(ALIGNMENT, base, *(n * recipe.size for n in steps))
 
 
 class _Reading:
-    """A kernel's entry as steps."""
+    """The steps of a kernel's entry block."""
 
     def __init__(self, kernel: Function) -> None:
         self.kernel = kernel
@@ -252,7 +258,7 @@ class _Reading:
 
 
 def parameter_of(kernel: Function, base: object) -> int:
-    """The index of the parameter that a pointer starts from; -1 for none."""
+    """The index of the parameter from which a pointer is computed; -1 if there is none."""
     definition_of = definitions(kernel)
     while isinstance(base, Value) and isinstance(step := definition_of.get(base), GetElementPtr):
         base = step.pointer
@@ -261,8 +267,8 @@ def parameter_of(kernel: Function, base: object) -> int:
 
 
 def row_alignment(kernel: Function, base: object) -> int:
-    """The alignment in bytes of rows at `base` that threads access, by the kernel's attribute; 0 if
-    tensor maps access them."""
+    """The alignment in bytes, by the kernel's attribute, of the rows at `base` that threads access;
+    0 if tensor maps access them."""
     units, index = kernel.attributes.get(NON_TMA_ALIGNMENTS), parameter_of(kernel, base)
     if not isinstance(units, tuple) or not 0 <= index < len(units):
         return 0

@@ -68,14 +68,14 @@ def infer_descriptors(module: Module) -> PassResult:
 
     A load whose addresses are starts plus lanes times strides, and whose mask compares indices with
     extents, reads a block of a tensor. Elements out of bounds are zero, as under the mask. A tile
-    whose first dimension is contiguous in memory is loaded transposed, and transposed back. A batch
-    of stride 0, which no tensor map has, is read at index 0 of one with another stride.
+    whose first dimension is contiguous in memory is loaded transposed, and then transposed. A batch
+    dimension of stride 0, which no tensor map can have, gets another stride and is read at index 0.
 
-    Parameters that are extents are assumed to be in [1, 2^28), other bounds in masks in [0, 2^28);
-    the launcher guards these assumptions. Index arithmetic is assumed not to wrap, which is true of
-    every access within its array. Unlike a pointer, a block cannot start before its row. A start
-    that may be negative is therefore checked in the entry block, or at the access if it is loaded
-    from memory. Descriptor parameters are expanded into base, extents and strides.
+    Parameters that are extents are assumed to be in [1, 2^28), other bounds in masks to be in [0,
+    2^28). The launcher guards these assumptions. Index arithmetic is assumed not to wrap, which is
+    true of every access within its array. Unlike a pointer, a block cannot start before its row. A
+    start that may be negative is therefore checked in the entry block, or at the access if it is
+    loaded from memory. Descriptor parameters are expanded into base, extents and strides.
 
     before:
         define kernel void @f(f16* %a, f16* %b, f32* %c, i32 %k, i32 %s) {
@@ -338,8 +338,8 @@ def _rewrite(function: Function, accesses: Mapping[Op, TensorAccess]) -> Functio
 
 
 def _make_descriptor(function: Function, op: Any, access: TensorAccess) -> list[Op]:
-    """The ops that make the descriptor of `op`; the last one is `make_descriptor`. The stride of a
-    dimension that may be repeated is another one than 0, which no tensor map has."""
+    """The ops that make the descriptor of `op`; the last one is `make_descriptor`. If the stride of
+    a dimension may be 0, which no tensor map can have, the descriptor has another stride."""
     kind, emitter = op.pointer.type, PolynomialEmitter(function, I64)
     base: Operand = access.base
     if access.offset.terms:
@@ -358,9 +358,9 @@ def _make_descriptor(function: Function, op: Any, access: TensorAccess) -> list[
 
 
 def _repeats(emitter: PolynomialEmitter, op: Op, dimension: TensorDimension) -> Operand | None:
-    """Whether a dimension of which a block has one element, such as that of a batch, has a stride
-    of 0: all blocks along it are then the first one. None where it has bounds, and for strides that
-    are not 0."""
+    """The condition that a dimension has a stride of 0, if a block has one element along it, as
+    along a batch: all blocks along it are then the first one. None for dimensions with bounds, and
+    for strides that are not 0."""
     stride = dimension.stride
     if not isinstance(op, Load) or dimension.tile_dim is not None or dimension.extent is not None:
         return None
@@ -411,7 +411,7 @@ def _reshape(emitter: PolynomialEmitter, value: Operand, shape: tuple[int, ...])
 
 def _index(emitter: PolynomialEmitter, op: Op, dimension: TensorDimension) -> Operand:
     """The start clamped to i32: an index outside this range is outside every tensor. Along a
-    dimension that is repeated it is 0."""
+    dimension of stride 0 it is 0."""
     wide = emitter.emit(dimension.start)
     if isinstance(wide, Constant):
         return constant(I32, int(wide.value))

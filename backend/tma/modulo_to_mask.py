@@ -50,14 +50,14 @@ TileDim: TypeAlias = tuple[Value, int]
 def modulo_to_mask(function: Function) -> Function:
     """Replace an index modulo n by a mask if the results of wrapped lanes are not stored.
 
-    An index `(start + lane) % n`, or one that is selected where it is below n, equals
-    `start + lane` in the lanes below n. If a load feeds a dot, and the masks of all stores and
-    atomics exclude the results of the other lanes, these lanes need not be loaded. The lanes are
-    followed along their dimension through dots, elementwise ops and loops. The pass adds a mask
-    that excludes them, and the address becomes affine.
+    An index `(start + lane) % n`, or one that is selected where it is below n, equals `start +
+    lane` in the lanes below n. If a load feeds a dot, and the masks of all stores and atomics
+    exclude the results of the other lanes, these lanes need not be loaded. The lanes are followed
+    along their dimension through dots, elementwise ops and loops. The pass adds a mask that
+    excludes them, and the address becomes affine.
 
     The replacement is not valid for an index of -n or less, or one that overflows. A program in
-    which an index is provably so low is not changed. Where the range of an index is unknown, the
+    which an index is provably -n or less is not changed. If the range of an index is unknown, the
     lowering of the loads has to check it.
 
     before:
@@ -131,10 +131,14 @@ def modulo_to_mask(function: Function) -> Function:
 def mask_wrapped_loads(
     function: Function, *, is_checked: bool = False, neighbours_only: bool = False
 ) -> Function:
-    """The same; with `is_checked`, the kernel ends with an error (`gpu.device_assert`) where an
-    index is -n or less or overflows. With `neighbours_only`, indices of many rows that are no
-    neighbours in memory stay: threads compute such a remainder once for each row, and would test a
-    mask in every iteration. Of tiles of few rows, a mask often leaves out most."""
+    """Replace indices as `modulo_to_mask` does.
+
+    With `is_checked`, the kernel ends with an error (`gpu.device_assert`) if an index is -n or
+    less, or overflows. With `neighbours_only`, an index of many rows is replaced only if its
+    neighbours are neighbours in memory: threads compute other remainders once per row, and would
+    test a mask in every iteration. Tiles of few rows are not restricted, since the mask often
+    excludes most of a tile.
+    """
     wraps = [
         w for op in function.ops if isinstance(op, (SRem, Select)) and (w := _wrap(function, op))
     ]
@@ -174,9 +178,9 @@ def mask_wrapped_loads(
 
 @attrs.frozen(eq=False)
 class _Wrap:
-    """`op` computes `index` where it is below `bound`, and something else in other lanes; `loads`
-    are the loads at addresses computed from it, each with the dimension along which the index
-    varies."""
+    """A wrapped index. `op` computes `index` where it is below `bound`, and something else in other
+    lanes. `loads` are the loads at addresses computed from it, each with the dimension along which
+    the index varies."""
 
     op: SRem | Select
     index: Value
@@ -223,7 +227,7 @@ _MANY_ROWS = 64
 
 
 def _separates_neighbours(function: Function, wrap: _Wrap) -> bool:
-    """Whether a load has no neighbours in memory but, perhaps, those with neighbouring indices."""
+    """Whether a load has neighbours in memory, if at all, only along the dimension of the index."""
     facts = alignment(function)
     return any(
         all(n == 1 for d, n in enumerate(facts.of(load.pointer).contiguity) if d != dim)
@@ -232,7 +236,7 @@ def _separates_neighbours(function: Function, wrap: _Wrap) -> bool:
 
 
 def _is_visibly_negative(start: Polynomial) -> bool:
-    """Whether a start falls with something, or is negative where all that it is made of is 0."""
+    """Whether the start decreases in one of its symbols, or is negative where all of them are 0."""
     return any(coefficient < 0 for coefficient in start.terms.values())
 
 
@@ -252,8 +256,8 @@ def _checks(function: Function, wrap: _Wrap) -> list[Op]:
 
 
 def _is_worth_a_mask(function: Function, wrap: _Wrap) -> bool:
-    """Whether threads load at the index faster with a mask: not where a comparison keeps it below
-    the bound already, nor where a hint promises runs of it."""
+    """Whether a mask makes the loads faster. It does not if a comparison already keeps the index
+    below the bound, or if a hint promises contiguous runs of the index."""
     users = uses(function).get(wrap.op.result, ())
     return isinstance(wrap.op, SRem) and not any(isinstance(user, Hint) for user in users)
 
@@ -310,7 +314,8 @@ def _has_bound(function: Function, op: Store | AtomicRMW, dim: int, end: Polynom
 
 
 def _bounds(function: Function, mask: Operand | None) -> Iterator[MaskComparison]:
-    """Comparisons that hold where `mask` is true, besides what else it is made of."""
+    """Yield the comparisons that are true wherever `mask` is true. The mask may contain other
+    conditions as well."""
     bounds = None if mask is None else affine(function).bounds(mask)
     op = definitions(function).get(mask) if isinstance(mask, Value) else None
     if bounds is not None:
@@ -372,8 +377,8 @@ def _results_along(function: Function, op: Any, tile_dim: TileDim) -> list[TileD
 
 
 def _dim_after_reshape(op: Reshape, dim: int) -> int | None:
-    """The dimension after a reshape that has the lanes along `dim`, and as many elements before
-    each; else None."""
+    """The dimension after a reshape that contains the lanes along `dim`, with as many elements
+    before each lane; None if there is none."""
     old, new = shape_of(op.value.type), shape_of(op.result.type)
     same = (
         d for d, n in enumerate(new)
@@ -385,10 +390,10 @@ def _dim_after_reshape(op: Reshape, dim: int) -> int | None:
 def _with_scalar_tests(
     function: Function, vectors: Mapping[Value, tuple[Operand, Operand]]
 ) -> Function:
-    """`function` with one test for all elements of a vector that has one address, such as the
-    scale of a block of columns: they are loaded if the first one is within the bound. Then all are,
-    or all have the first one's address. `vectors` are the indices and the bounds by the results of
-    the loads."""
+    """`function` in which a vector of elements with one address, such as the scale of a block of
+    columns, is loaded under one scalar test: that the first index is within the bound. All indices
+    are then within it, or all have the address of the first one. `vectors` are the indices and
+    bounds by the results of the loads."""
     source = definitions(function)
     equal = {
         source[v]: pair

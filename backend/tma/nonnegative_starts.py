@@ -19,9 +19,9 @@ from tileir.values import Value, constant
 
 
 def host_checks(function: Function, chosen: Mapping[Op, TensorAccess]) -> Iterator[Op]:
-    """Checks in the entry block that starts are nonnegative, each once: an `assume` that the host
-    guards where it can compute the start, or else an assertion. Starts that the entry block cannot
-    compute are checked by `kernel_checks`."""
+    """Checks in the entry block that starts are nonnegative, each once. A check is an `assume`,
+    which the host guards, if the host can compute the start; otherwise it is an assertion. Starts
+    that the entry block cannot compute are checked by `kernel_checks`."""
     emitter = PolynomialEmitter(function, I64)
     forms = [
         d.maybe_negative
@@ -59,7 +59,7 @@ def is_computable_in_entry(function: Function, form: Polynomial) -> bool:
 
 def is_negative_at_origin(facts: HostFacts, form: Polynomial) -> bool:
     """Whether `form` is negative where all its symbols are 0, and increases in each of them. False
-    where the host can compute it: the launcher then checks the value."""
+    if the host can compute it: the launcher then checks the value."""
     variable_terms = {m: coefficient for m, coefficient in form.terms.items() if m}
     if variable_terms and all(map(facts.is_host_computable, variable_terms)):
         return False
@@ -69,8 +69,8 @@ def is_negative_at_origin(facts: HostFacts, form: Polynomial) -> bool:
 
 
 def may_be_negative(function: Function, access: TensorAccess) -> bool:
-    """Whether a start that the entry block cannot compute is likely to be negative: it decreases in
-    a symbol, or the base of the access has an offset."""
+    """Whether a start that the entry block cannot compute may well be negative: it decreases in a
+    symbol, or the base of the access has an offset."""
     forms = [
         d.maybe_negative
         for d in access.dimensions

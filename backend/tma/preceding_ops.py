@@ -15,7 +15,7 @@ _CHANGES_MEMORY = Effects.WRITE | Effects.SYNC
 
 @memoize
 def places(function: Function) -> Mapping[Op, tuple[str, int]]:
-    """The label of the block of each op, and its index there."""
+    """The position of each op: the label of its block, and its index there."""
     return {
         op: (label, index)
         for label, block in function.blocks.items()
@@ -33,8 +33,8 @@ def _changing_ops(function: Function) -> Mapping[str, list[tuple[int, Op]]]:
 
 
 def changes_that_may_precede(function: Function, op: Op) -> Iterator[Op]:
-    """The ops that write or synchronize from which control may reach `op`; `op` itself is among
-    them if it is one, in a loop."""
+    """The ops that write or synchronize from which control may reach `op`. In a loop, `op` itself
+    may be one of them."""
     changing = _changing_ops(function)
     own, place = places(function)[op]
     for index, change in changing[own]:

@@ -1,5 +1,5 @@
-"""Loads from which operand A of a dot is computed in registers: by conversions, scales, unpacking,
-and rows that belong to a dot."""
+"""Loads from which operand A of a dot is computed in registers: by conversions, scaling and
+unpacking, and with operations on rows that belong to one dot."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ def feeds_only_operand_a(function: Function, load: Op) -> bool:
 
 
 def _can_be_copied(value: Value) -> bool:
-    """Whether TMA can copy a tile: whole swizzle patterns of rows, or an aligned block without
-    swizzle."""
+    """Whether TMA can copy a tile: it consists of whole swizzle patterns of rows, or is an aligned
+    block without swizzle."""
     kind = value.type
     if not isinstance(kind, Tile) or prod(kind.shape[:-1]) % _PATTERN == 0:
         return isinstance(kind, Tile)
@@ -54,7 +54,7 @@ def _is_operand_a_only(dot: Dot, value: Value) -> bool:
 
 
 def other_uses(function: Function, value: Value) -> Iterator[tuple[Any, Value]]:
-    """The uses of `value`, and of the tiles computed from it, other than to compute tiles."""
+    """The uses of `value`, and of the tiles computed from it, except those that compute tiles."""
     seen, waiting = {value}, [value]
     while waiting:
         current = waiting.pop()

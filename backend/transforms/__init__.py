@@ -1,1 +1,1 @@
-"""Passes that know neither layouts nor roles, and what they share."""
+"""Passes that need neither layouts nor roles, and helpers that they share."""

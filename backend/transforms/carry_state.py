@@ -25,8 +25,8 @@ def thread_state_through(
     function: Function, types: Sequence[tuple[Type, str]], initial: State, step: Step
 ) -> Function:
     """Rewrite every block by `step`, which reads and updates a state of `types` (each with a name
-    for its values), `initial` at the entry. Every join gets parameters for the state, needed or
-    not: `simplify-cfg` and `dce` remove the unused ones."""
+    for its values), `initial` at the entry. Every join gets parameters for the state;
+    `simplify-cfg` and `dce` remove the unused ones."""
     graph = cfg(function)
     entry = function.entry.label
     heads: dict[str, State] = {}

@@ -1,4 +1,4 @@
-"""Accumulators of integers that exceed the register file, folded to fewer partial results."""
+"""Folding of integer accumulators that exceed the register file to fewer partial results."""
 
 from __future__ import annotations
 
@@ -89,8 +89,8 @@ def _arguments(function: Function, loop: Loop, index: int) -> Iterator[tuple[boo
 
 
 def _is_only_reduced(function: Function, accumulator: _Accumulator) -> bool:
-    """Whether nothing but the update and reductions by its combiner read the accumulator, and only
-    the loop what the update computes."""
+    """Whether the accumulator is read only by its update and by reductions with the same combiner,
+    and the result of the update only by the loop."""
     by_user = uses(function)
     reductions = [
         op for op in by_user.get(accumulator.parameter, ()) if op is not accumulator.update

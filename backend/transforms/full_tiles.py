@@ -101,8 +101,8 @@ def version_full_tiles(function: Function, *, threads: int = 0) -> PassResult:
 
 
 class _Region(NamedTuple):
-    """Ops `start` to `stop` of a block; the ops that compute whether the tile is full; and the
-    masks that then hold in all lanes."""
+    """The ops of a block with indices `start` to `stop`; the ops that compute whether the tile is
+    full; and the masks that are then true in all lanes."""
 
     start: int
     stop: int
@@ -188,14 +188,14 @@ class _FullTileVersioning:
         self.remarks.append(remark("TIR0753", f"{op.mnemonic}: {reason}", op.location))
 
     def _is_full_condition(self, scalarizer: Scalarizer, mask: Operand) -> Operand | None:
-        """The scalar condition that `mask` holds in all lanes; None if its last lane does not
-        decide."""
+        """The scalar condition under which `mask` is true in all lanes; None if its last lane does
+        not decide that."""
         if not self._is_full_if_last_lane_is(mask):
             return None
         return scalarizer.at(mask, tuple(n - 1 for n in shape_of(mask.type)))
 
     def _is_full_if_last_lane_is(self, mask: Operand) -> bool:
-        """Whether a mask that holds in its last lane holds in all lanes."""
+        """Whether a mask that is true in its last lane is true in all lanes."""
         op = self.op_of.get(mask) if isinstance(mask, Value) else None
         if op is None or op.predicate is not None:
             return not isinstance(mask, Value) or not isinstance(mask.type, Tile)
@@ -214,7 +214,7 @@ class _FullTileVersioning:
         elif relation not in ("slt", "sle", "ult", "ule"):
             return False
         if relation[0] == "u":
-            from tileir.analysis.ranges import ranges  # bounds are signed mostly
+            from tileir.analysis.ranges import ranges  # most bounds are signed
 
             bounds = ranges(self.function)
             if min(bounds.of(v)[0] for v in (left, right)) < 0:

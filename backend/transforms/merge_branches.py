@@ -1,4 +1,5 @@
-"""Branches that do the same with other operands become one block, which selects the operands."""
+"""Merging of two branches that execute the same ops on different operands into one block, which
+selects the operands."""
 
 from __future__ import annotations
 
@@ -24,13 +25,14 @@ _DEPTH = 8
 
 
 def merge_branches(function: Function) -> Function:
-    """`function` where the two blocks after a conditional branch are one if they have the same ops
-    in the same order, and then go on to the same block.
+    """`function` in which the two blocks after a conditional branch are merged if they have the
+    same ops in the same order and then branch to the same block.
 
     Where their ops read different values, these are selected. A tile is recomputed from selected
-    scalars: a load through one of two pointers becomes a load through the selected pointer. It is
-    in flight while the block before the branch computes, and its result does not take registers up
-    to the end of a block."""
+    scalars: a load through one of two pointers becomes a load through the selected pointer. This
+    load can be in flight while the block before the branch computes, and its result takes no
+    registers up to the end of a block.
+    """
     merged = True
     while merged:
         merged = False
@@ -85,7 +87,7 @@ def _may_be_selected(type: Type) -> bool:
 
 
 class _BranchMerger:
-    """The ops that replace those of two blocks, one of which runs."""
+    """Builds the ops that replace those of two blocks, only one of which would run."""
 
     def __init__(
         self, condition: Operand, defined: Mapping[Value, Op], inside: AbstractSet[Operand]
@@ -96,7 +98,7 @@ class _BranchMerger:
         """The value that replaces one of the first block and one of the second."""
 
     def merge(self, first: Op, second: Op) -> bool:
-        """Append the op that replaces both; False where there is none."""
+        """Append the op that replaces both; return False if there is none."""
         copied = self._common(first, second, 0)
         if copied is None:
             return False
@@ -107,7 +109,7 @@ class _BranchMerger:
         return True
 
     def either(self, a: Operand, b: Operand, depth: int = 0) -> Operand | None:
-        """The value that is `a` if the first block runs, else `b`; None where there is none."""
+        """The value that is `a` if the first block would run, else `b`; None if there is none."""
         if a == b:
             return a
         earlier = self._either.get((a, b))
@@ -134,7 +136,8 @@ class _BranchMerger:
         return self._common(first, second, depth + 1)
 
     def _common(self, first: Op, second: Op, depth: int) -> Op | None:
-        """A copy of `first` that reads what either op reads, if they differ in nothing else."""
+        """A copy of `first` whose operands are selected from those of both ops, if the ops differ
+        in nothing else; else None."""
         pairs = list(zip(first.operands, second.operands, strict=False))
         if type(first) is not type(second) or len(second.operands) != len(pairs):
             return None

@@ -1,5 +1,6 @@
-"""Divisions of 32 bits in place of 64, which are subroutines: a launch gives instances, extents and
-strides of 32 bits, and programs widen them before they divide."""
+"""Divisions of 32 bits in place of 64-bit divisions, which are subroutines. The instance, the
+extents and the strides that a launch passes have 32 bits; programs widen them before they divide.
+"""
 
 from __future__ import annotations
 
@@ -20,8 +21,9 @@ _LEAST, _GREATEST = -(1 << 31), (1 << 31) - 1
 
 
 def narrow_divisions(function: Function) -> Function:
-    """`function` with quotients and remainders of 32 bits of scalars of 64 bits whose numbers 32
-    bits hold. The least of these by -1 has no such quotient, and stays as it is."""
+    """`function` in which scalar 64-bit quotients and remainders have 32 bits, if the ranges of
+    both operands are within those of an i32. The least i32 divided by -1 has no 32-bit quotient, so
+    such divisions stay as they are."""
     if not any(map(_is_wide, function.ops)):
         return function
     bounds = ranges(function)
@@ -31,8 +33,8 @@ def narrow_divisions(function: Function) -> Function:
 
 
 def _narrowed_block(block: Block, bounds: Ranges) -> Block:
-    """A quotient and a remainder of the same numbers share their truncations, so that they are
-    known to be of the same."""
+    """A quotient and a remainder of the same operands share their truncated operands, so that later
+    passes recognize them as belonging together."""
     narrow = dict[Operand, Operand]()
     ops = tuple(new for op in block.ops for new in _narrow(op, block.label, bounds, narrow))
     return attrs.evolve(block, ops=ops)

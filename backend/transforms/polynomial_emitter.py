@@ -34,11 +34,11 @@ class PolynomialEmitter:
         return constant(self.kind, number)
 
     def emit(self, form: Polynomial) -> Operand:
-        """The value of `form`; all its symbols must be `writable`."""
+        """The value of `form`. All its symbols must be `writable`."""
         return self.once(frozenset(form.terms.items()), lambda: self._emit_terms(form))
 
     def once(self, key: Hashable, make: Callable[[], Operand]) -> Operand:
-        """The operand of `key`, which `make` emits at the first call."""
+        """The operand of `key`. On the first call, `make` emits the ops that compute it."""
         if key not in self.emitted:
             self.emitted[key] = make()
         return self.emitted[key]

@@ -1,5 +1,5 @@
-"""Remainders that are written as what a quotient leaves: `x - x / y * y` is `x % y`. Ranges, runs
-and alignments of a remainder are known; those of the difference are not."""
+"""Recognition of remainders that are written as a difference: `x - x / y * y` is `x % y`. The
+range, contiguity and alignment of a remainder are known; those of the difference are not."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ _REMAINDER_OF = {DivRounding.ZERO: RemRounding.ZERO, DivRounding.FLOOR: RemRound
 
 
 def form_remainders(function: Function) -> Function:
-    """`function` with such differences as remainders. The quotients stay: a remainder next to its
-    quotient is computed from it."""
+    """`function` with such differences replaced by remainders. The quotients stay: a remainder
+    whose quotient is also computed is derived from it."""
     return rewrite(function, {Sub.mnemonic: _form_remainder})
 
 

@@ -1,6 +1,6 @@
-"""Offsets that are added to a tile of pointers one after the other: `((p + c) + r) + s` becomes
-`((p + s) + r) + c` where a thread has fewer elements of `r` and of `s` than of `c`. Additions to
-pointers wrap around at 64 bits, so their order is free."""
+"""Reordering of the offsets that are added to a tile of pointers one after the other: `((p + c) +
+r) + s` becomes `((p + s) + r) + c` if a thread has fewer elements of `r` and of `s` than of `c`.
+Additions to pointers wrap around at 64 bits, so their order is free."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class _Chains:
     blocks: Mapping[Value, str]
 
     def reorder(self, op: Op, walk: Walk) -> Answer:
-        """Ops in place of the last of a chain."""
+        """The ops that replace the last op of a chain."""
         assert isinstance(op, GetElementPtr)
         if not isinstance(op.result.type, Tile) or self._continues(op):
             return op
@@ -60,7 +60,7 @@ class _Chains:
         return pointer, indices
 
     def _continues(self, op: Op) -> bool:
-        """Whether all that reads `op` is another offset of the same block."""
+        """Whether the only reader of `op` is another offset in the same block."""
         if not isinstance(op, GetElementPtr) or op.predicate is not None:
             return False
         readers = self.readers.get(op.result, ())
@@ -74,8 +74,8 @@ class _Chains:
 
 
 class _Additions:
-    """Offsets added to pointers, those first of which a thread has few. `cost`: additions of a
-    thread to tiles."""
+    """The additions of offsets to pointers, in an order in which those come first of which a thread
+    has few elements. `cost` is the number of additions of a thread to tiles."""
 
     def __init__(self, full: Tile) -> None:
         self.full = full
@@ -83,7 +83,7 @@ class _Additions:
         self.cost = 0
 
     def add_to(self, base: Operand, indices: list[Operand], walk: Walk) -> None:
-        """Ops of which the last has the pointers of all of `base` and `indices`."""
+        """Append the ops that add all `indices` to `base`. The last op has the result."""
         scalars, groups = _by_source(indices, walk)
         pointers, kind = _source(base, walk), with_element(self.full, I64)
         if not isinstance(pointers.type, Tile):
@@ -135,8 +135,8 @@ class _Additions:
 def _by_source(
     indices: list[Operand], walk: Walk
 ) -> tuple[list[Operand], dict[Type, list[Operand]]]:
-    """The offsets that are the same for all elements; the others by the type of 64-bit numbers of
-    what they repeat."""
+    """Separate offsets that are equal for all elements from the others. The others are grouped by
+    the type, with 64-bit elements, of the value that they repeat."""
     scalars: list[Operand] = []
     groups: dict[Type, list[Operand]] = {}
     for index in indices:
@@ -156,7 +156,7 @@ def _source(value: Operand, walk: Walk) -> Operand:
 
 
 def _like(shape: Type, element: Type) -> Type:
-    """A type with the shape and the layout of one, and the element of another."""
+    """A type with the shape and layout of `shape`, and the element type of `element`."""
     return with_element(shape, cast(Element, element_of(element)))
 
 

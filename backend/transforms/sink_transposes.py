@@ -1,5 +1,5 @@
-"""Transposes of tiles that are cast to narrower elements next: the cast comes first. A dot whose
-operand is a transposed result of another dot then moves the narrow elements between threads."""
+"""Sinking of transposes below casts to narrower elements. If a dot's operand is the transposed
+result of another dot, threads then exchange the narrow elements."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tileir.values import Value
 
 
 def sink_transposes(function: Function) -> Function:
-    """`function` with the only reader of a transpose before it, if that is a cast to elements of
+    """`function` in which a transpose follows its only reader, if that is a cast to elements of
     fewer bits."""
     readers = uses(function)
     changed = rewrite(function, lambda op, walk: _sink_transpose(op, walk, readers))

@@ -1,6 +1,6 @@
-"""Terms of the offsets of a tile of pointers, added one after the other: `p + (s + x)` becomes
-`(p + s) + x` where `s` is the same for several elements of a thread. Each of these elements then
-takes one addition, not two."""
+"""Splitting of the offsets of a tile of pointers into terms that are added one after the other: `p
++ (s + x)` becomes `(p + s) + x` if `s` is equal for several elements of a thread. Each of these
+elements then takes one addition, not two."""
 
 from __future__ import annotations
 
@@ -18,11 +18,12 @@ from tileir.values import Operand, Value
 
 
 def split_offsets(function: Function) -> Function:
-    """`function`, which has layouts, with offsets that are splats added to scalar pointers, and
-    offsets of which a thread has fewer than of pointers added to a smaller tile of pointers.
+    """`function`, which has layouts, with the terms of offsets added separately: a term that is a
+    splat to a scalar pointer, a term of which a thread has fewer elements than of the pointers to a
+    smaller tile of pointers.
 
-    Offsets of fewer than 64 bits stay, since additions wrap, and so do totals that other ops read,
-    which are added once for all.
+    Offsets of fewer than 64 bits are not split, since their additions wrap. Offsets that other ops
+    read are not split either: they are computed only once.
     """
     readers = uses(function)
     return rewrite(function, {GetElementPtr.mnemonic: lambda op, walk: _split(op, walk, readers)})
@@ -74,8 +75,8 @@ def _chain(pointers: Value, terms: list[Operand]) -> list[Op]:
 
 
 def _terms(index: Operand, walk: Walk, readers: Mapping[Value, tuple[Op, ...]]) -> list[Operand]:
-    """The terms of `index`: operands of its addition, and of additions among them that
-    nothing else reads."""
+    """The terms of `index`: the operands of its addition, where an operand that is itself an
+    addition with no other reader is replaced by its terms."""
     definition = walk.definition(index)
     is_addition = isinstance(definition, Add) and definition.predicate is None
     if not is_addition or len(readers.get(cast(Value, index), ())) > 1:

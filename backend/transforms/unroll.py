@@ -12,8 +12,8 @@ from tileir.values import Operand, Value
 
 def unroll_by_two(function: Function, loop: Loop) -> tuple[Function, dict[str, str]] | None:
     """Unroll `loop` by two: its back edge enters a copy of its blocks, whose back edge enters the
-    original. Returns the function and the label of each block's copy; None where values of the
-    loop are used outside other than as arguments of its exit edges."""
+    original. Returns the function and the label of each block's copy; None if values of the loop
+    are used outside it except as arguments of its exit edges."""
     if _is_used_outside(function, loop):
         return None
     labels: dict[str, str] = {}

@@ -1,5 +1,6 @@
-"""Unsigned in place of signed divisions of nonnegative numbers, with half the instructions. The
-role functions of warp specialization begin with a chain of divisions: the position of the tile."""
+"""Replacement of signed divisions of nonnegative numbers by unsigned ones, which take half the
+instructions. The role functions of warp specialization begin with a chain of divisions, which
+computes the position of the tile."""
 
 from __future__ import annotations
 
@@ -13,7 +14,7 @@ from tileir.ops.division import DivRounding, SDiv, SRem, UDiv, URem
 
 def unsigned_divisions(function: Function) -> Function:
     """`function` with unsigned quotients and remainders where both operands are known to be
-    nonnegative. Divisions that round up stay as they are."""
+    nonnegative. Divisions that round up are not replaced."""
     if not any(isinstance(op, (SDiv, SRem)) for op in function.ops):
         return function
     bounds = ranges(function)

@@ -1,4 +1,5 @@
-"""The tuner: finds the tile shapes, warps and stages with which a kernel is fastest on a device.
+"""The tuner, which finds the tile shapes, warps and stages with which a kernel is fastest on a
+device.
 
     problem = Problem(make, space, grid, inputs, content_of(make))
     result = tune(problem, GpuMeter.here(), search=Halving(), database=Database("tuning.db"))

@@ -117,7 +117,9 @@ class Evaluator:
     ) -> Iterator[CandidateOutcome]:
         """The outcome of each trial, in order of completion."""
         pending = list(trials)
-        while pending and not self._primed:  # what others are compared with comes first, and alone
+        while (
+            pending and not self._primed
+        ):  # the trial that others are compared with runs first, and alone
             for outcome in self._batch([pending.pop(0)]):
                 self._primed = outcome.good
                 yield self._with_predictions(outcome, surveys)
@@ -151,7 +153,7 @@ class Evaluator:
             yield from self._collect(running, block=True)
 
     def _start(self, trial: Trial, running: _Running) -> None:
-        """Measure a compiled candidate, once for all of one machine code."""
+        """Measure a compiled candidate. Candidates with equal machine code are measured once."""
         name = point_name(trial.point)
         artifact, grid = self._artifacts[name], self.problem.job(trial.point).grid
         key = (artifact.digest, grid, trial.launches)
@@ -219,8 +221,8 @@ class Evaluator:
     def _all(
         self, tasks: Mapping[Any, tuple[Callable[..., Any], tuple[Any, ...]]]
     ) -> Iterator[Any]:
-        """(key, answer or error) of each task, from the caller's executor, and from own processes
-        for the tasks that it did not finish."""
+        """Yield the key and the answer or error of each task. The caller's executor runs the tasks,
+        and own processes run those that it did not complete."""
         pending = dict(tasks)
         if self._executor is not None:
             for key, answer in self._by_callers_executor(pending):
@@ -238,8 +240,8 @@ class Evaluator:
     def _by_callers_executor(
         self, tasks: Mapping[Any, tuple[Callable[..., Any], Any]]
     ) -> Iterator[Any]:
-        """Answers of the caller's executor, until it breaks, or nothing ends for longer than one
-        candidate may take."""
+        """Yield the answers of the caller's executor, until it breaks or until no task ends for
+        longer than one candidate may take."""
         assert self._executor is not None
         try:
             futures = {self._executor.submit(f, *args): key for key, (f, args) in tasks.items()}

@@ -1,4 +1,4 @@
-"""Measuring on GPUs: one process per device, events, a cold L2."""
+"""The meter of GPUs: one process per device, timing by events, a cold L2 cache."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The variant of a kernel that a launcher selects for given numbers: with tensor maps where these
+"""The variant of a kernel that a launcher selects for certain numbers: with tensor maps if these
 are possible."""
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Units = tuple[int, ...]
 @attrs.frozen(eq=False)
 class LaunchVariant:
     """The stages of the launched variant, its tensor maps, and the bytes of the arrays that have
-    maps; None where that is unknown."""
+    maps, None if that number is unknown."""
 
     staged: LoweredKernel
     maps: tuple[MapValues, ...] = ()
@@ -36,8 +36,8 @@ def launched_variant(
     make: Callable[[Units], LoweredKernel], numbers: Mapping[str, int]
 ) -> LaunchVariant:
     """The variant that a launcher runs for integer arguments `numbers`, by name, and aligned
-    arrays: `make(())`, or `make(units)` where tensor maps cannot describe some tensors. Where
-    numbers are missing, or no warp-specialized variant applies, `make(())`."""
+    arrays: `make(())`, or `make(units)` if tensor maps cannot describe some tensors. The result is
+    also `make(())` if numbers are missing or no warp-specialized variant applies."""
     done = make(())
     host, arguments = _host_inputs(done, numbers)
     if host is None or arguments is None:
@@ -68,7 +68,7 @@ def _arguments(kernel: Function, numbers: Mapping[str, int]) -> list[int] | None
         if isinstance(kind, Pointer):
             arguments.append(_ADDRESS)
         elif isinstance(kind, Scalar) and not kind.is_integer:
-            arguments.append(0)  # which no plan reads
+            arguments.append(0)  # no plan reads it
         elif name in numbers or name.startswith("grid."):
             arguments.append(numbers.get(name, 1))
         else:

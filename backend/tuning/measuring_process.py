@@ -68,7 +68,7 @@ def _plain(array: Any) -> Any:
 
 
 def _dtype(name: str) -> Any:
-    import ml_dtypes  # only bfloat16 and its like are not numpy's own
+    import ml_dtypes  # only bfloat16 and similar types are not defined by numpy
 
     return np.dtype(getattr(ml_dtypes, name, name))
 
@@ -97,8 +97,8 @@ def compile_candidate(meter: Meter, job: Job) -> Artifact:
 def measure_candidate(
     bench: MeasuringProcess, artifact: Artifact, grid: Sequence[int], launches: int, checked: bool
 ) -> list[float]:
-    """Seconds of each launch. With `checked` the results are verified first: raises `TuneError`
-    (TIR1107) where they are wrong. Without a reference the first candidate's results become the
+    """Seconds of each launch. With `checked` the results are verified first; raises `TuneError`
+    (TIR1107) if they are wrong. Without a reference the first candidate's results become the
     reference."""
     if checked:
         results = bench.session.results(artifact, grid)

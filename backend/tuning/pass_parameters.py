@@ -60,8 +60,8 @@ def compiler_space(
 
 
 def declared_parameters(passes: Sequence[str] = PASSES) -> Iterator[TuningParameter]:
-    """The meta-parameters of passes, and whether some run at all, as options of the compiler.
-    What two passes call by one name has the choices of both."""
+    """The parameters of passes, and the switches of optional passes, as options of the compiler. If
+    two passes declare a parameter with the same name, it has the choices of both."""
     names = {field.name for field in attrs.fields(Options)}
     parameters: dict[str, TuningParameter] = {}
     for name in passes:

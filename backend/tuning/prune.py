@@ -1,4 +1,5 @@
-"""Candidates that are not worth compiling: they do not fit, or the model expects too little."""
+"""Pruning of candidates that are not worth compiling, because they do not fit or their predicted
+time is too long."""
 
 from __future__ import annotations
 

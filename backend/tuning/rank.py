@@ -1,4 +1,4 @@
-"""Choosing tile shapes without running any: the cost model ranks what a factory makes.
+"""Choice of tile shapes without measurements: the cost model ranks the points of a problem's space.
 
 rank_points(problem, "sm_90a", {"m": 4096, "n": 4096, "k": 4096})[0].point
 """

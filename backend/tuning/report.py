@@ -1,4 +1,4 @@
-"""Reports of a tuning run, in words."""
+"""Textual reports of a tuning run."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ _TABLE = 8
 
 @attrs.frozen
 class Effect:
-    """The cost of one choice of a parameter: its quickest candidate, in seconds, and relative to
-    the best of all."""
+    """The cost of one choice of a parameter: the time in seconds of its fastest candidate, and that
+    time relative to the best of all candidates."""
 
     parameter: str
     choice: Choice
@@ -51,7 +51,7 @@ def effects(result: TuningResult) -> list[Effect]:
 
 
 def duration(seconds: float | None) -> str:
-    """Seconds as people write them: `12.9 us`."""
+    """A time as text with a suitable unit: `12.9 us`."""
     if seconds is None:
         return "-"
     for unit, size in (("s", 1.0), ("ms", 1e-3), ("us", 1e-6)):
@@ -74,7 +74,7 @@ def rank_correlation(result: TuningResult) -> float | None:
 
 
 def _ranks(values: Sequence[float]) -> list[float]:
-    """The place of each in order, the mean place of equal ones."""
+    """The rank of each value. Equal values have their mean rank."""
     return [
         sum(other < value for other in values) + (sum(other == value for other in values) - 1) / 2
         for value in values

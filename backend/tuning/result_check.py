@@ -78,7 +78,7 @@ def _near(a: Any, b: Any, bound: Any, part: slice) -> bool:
 
 def difference(result: Any, expected: Any) -> float:
     """The largest difference, relative to the largest of 1, the expected value and the root mean
-    square of the expected values; NaN where only one of the two is."""
+    square of the expected values; NaN if exactly one of the two is NaN."""
     a, b = np.asarray(result, np.float64), np.asarray(expected, np.float64)
     if a.size == 0:
         return 0.0

@@ -1,8 +1,8 @@
 """Search strategies: the candidates to measure next, from the outcomes so far.
 
-A search proposes batches and sees the outcomes of each before it proposes the next. It depends only
-on those, its seed and the cost model, so the same measurements lead to the same choice, in whatever
-order they arrive.
+A search proposes batches of trials, and gets the outcomes of each batch before it proposes the next
+one. It depends only on the outcomes, its seed and the cost model: the same measurements lead to the
+same choice, in whatever order they arrive.
 """
 
 from __future__ import annotations

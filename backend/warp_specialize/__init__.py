@@ -1,1 +1,2 @@
-"""One kernel as two roles: warps that copy by tensor maps, and warps that multiply."""
+"""Warp specialization: one kernel becomes two roles, warps that copy by TMA and warps that
+multiply."""

@@ -1,4 +1,5 @@
-"""A consumer that computes every other program instance, and counts the stages of all."""
+"""Ping-pong consumers: each computes every other program instance, but counts the stages of all
+instances."""
 
 from __future__ import annotations
 
@@ -74,7 +75,7 @@ def _blocks_with(function: Function, kind: type[Op]) -> list[str]:
 
 
 def _without_effects(function: Function, labels: set[str]) -> Function | None:
-    """`function` without the ops with effects of blocks `labels`; None where other ops need their
+    """`function` without the ops with effects of blocks `labels`; None if other ops need their
     results."""
     missing: set[Value] = set()
     blocks: dict[str, Block] = {}
@@ -92,8 +93,8 @@ def _without_effects(function: Function, labels: set[str]) -> Function | None:
 
 def _order_points(function: Function, own: set[str]) -> tuple[str, str] | None:
     """The block before whose first wait for a stage (or at whose end) the consumer waits for its
-    order barrier, and the block after whose last wait (or at whose start) it arrives at the
-    other's."""
+    order barrier, and the block after whose last wait (or at whose start) it arrives at the order
+    barrier of the other consumer."""
     waits = [label for label in _blocks_with(function, MBarrierWait) if label in own]
     once, tree = _blocks_of_every_instance(function, own), dominance(function)
     first = [n for n in once if all(tree.dominates(n, w) for w in waits)]

@@ -24,9 +24,11 @@ from tileir.values import Operand, Value, constant
 
 
 def assume_block_sizes(function: Function) -> Function:
-    """Divide by multiples of a tile's extent where a vector that a loop with dots loads has the
-    address of a quotient by a parameter, such as the scales of blocks of columns. The entry block
-    assumes that the parameter is such a multiple. Then all lanes of a tile have one address.
+    """Assume that block sizes are multiples of tile extents.
+
+    The pass applies to a vector that a loop with dots loads at a quotient by a parameter, such as
+    the scales of blocks of columns. The entry block assumes that the parameter is a multiple of the
+    tile's extent, and the division is by that multiple. All lanes of a tile then have one address.
     """
     function_parameters = {p.value for p in function.parameters}
     changed: dict[Op, list[Op]] = {}
@@ -52,8 +54,8 @@ def assume_block_sizes(function: Function) -> Function:
 
 
 def _divisions(function: Function) -> Iterator[Division]:
-    """The divisions whose quotients decide whether the lanes of a load in a loop with dots have one
-    address."""
+    """Yield the divisions whose quotients decide whether the lanes of a load in a loop with dots
+    have the same address."""
     result: dict[Op, None] = {}
     for loop in loops(function).by_header.values():
         ops = [op for label in loop.order for op in function.blocks[label].ops]
@@ -66,7 +68,8 @@ def _divisions(function: Function) -> Iterator[Division]:
 
 
 def _begins_at_multiple(function: Function, operand: Operand, extent: int) -> bool:
-    """Whether a vector counts from a multiple of its extent, maybe modulo a number."""
+    """Whether a vector is a range that begins at a multiple of its extent, possibly modulo a
+    number."""
     source = definitions(function).get(operand) if isinstance(operand, Value) else None
     if isinstance(source, SRem):
         return _begins_at_multiple(function, source.lhs, extent)
@@ -75,8 +78,8 @@ def _begins_at_multiple(function: Function, operand: Operand, extent: int) -> bo
 
 
 def _multiple(size: Value, extent: int) -> list[Op]:
-    """The ops that compute the multiple of `extent` that `size` is assumed to be; it is the result
-    of the second one."""
+    """The ops that compute the multiple of `extent` that `size` is assumed to be. It is the result
+    of the second op."""
     quotient = SDiv(size, constant(size.type, extent))
     multiple = Mul(quotient.result, constant(size.type, extent))
     same = ICmp(multiple.result, size, predicate_=IntegerPredicate.EQ)

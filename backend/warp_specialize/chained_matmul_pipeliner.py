@@ -1,5 +1,5 @@
-"""Rewrite a loop of chained matmuls so that the last matmul of an iteration is issued in the next
-one: as a first iteration, a main loop, and the last matmul after it."""
+"""Pipelining of a loop of chained matmuls: the last matmul of an iteration is issued in the next
+one. The loop becomes a first iteration, a main loop, and a last matmul after it."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class _ChainPipeliner:
         return self._add_exit(self.function.with_blocks(pipelined))
 
     def _first_header(self, block: Block) -> Block:
-        """The test of the first iteration; where there is none, control goes to the exit."""
+        """The test of the first iteration. If there is no iteration, control goes to the exit."""
         exit_ = Successor(self.labels["exit"], self.header.parameters)
         last = map_edges(block.terminator, lambda e: exit_ if e.label == self.chain.target else e)
         return attrs.evolve(block, ops=(*block.ops[:-1], last))
@@ -157,9 +157,9 @@ class _ChainPipeliner:
         return ops
 
     def _with_loads_first(self, ops: Sequence[Op]) -> list[Op]:
-        """`ops` with the loads that wait for nothing, and the arithmetic on their addresses, before
-        the others: a load after a matmul would be issued when that is complete. Loads stay in
-        place where their results take too many registers meanwhile."""
+        """`ops` with the loads that depend on no wait, and the arithmetic on their addresses,
+        before the others: a load after a matmul would be issued only when the matmul is complete.
+        Loads whose results would take too many registers meanwhile stay in place."""
         scores, last = cast(Tile, self.chain.first.value.type), self.chain.last
         tiles = (scores, cast(Tile, last.a.type), cast(Tile, last.c.type))
         free = _MOST_BYTES_OF_A_ROW * scores.shape[0] - sum(map(_bytes, tiles))

@@ -117,7 +117,7 @@ def _chained_wgmmas(
     if first not in body.ops or last not in latch.ops or wait not in latch.ops:
         return None
     if any(last.b_stage in (op.a_stage, op.b_stage) for op in wgmmas[:-1]):
-        return None  # one wait is for its stage and for theirs
+        return None  # a single wait is for its stage and for the stages of the others
     return leading, first, last, wait
 
 
@@ -142,7 +142,7 @@ def _delayed_ops(
     cursors: Sequence[Value],
 ) -> tuple[Op, ...] | None:  # fmt: skip
     """The last `wgmma`, its waits, the arrival that releases its stage, and the ops that advance to
-    the next stage; None where other ops use their results."""
+    the next stage; None if other ops use their results."""
     last, wait = pair
     ops, index, producers = latch.ops, latch.ops.index(last), definitions(function)
     before = [w for w in ops[:index] if isinstance(w, MBarrierWait) and w.index is last.b_stage]

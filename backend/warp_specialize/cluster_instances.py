@@ -97,7 +97,8 @@ def cluster_instances(module: Module, *, ranks: int = 2) -> PassResult:
 
 
 def cluster_kernel(function: Function, ranks: int) -> Function | Refusal:
-    """The persistent kernel for clusters of `ranks` blocks; else why there is none."""
+    """The persistent kernel for clusters of `ranks` blocks; or a Refusal with the reason why there
+    is none."""
     from tileir.backend.warp_specialize.predicate_effects import predicate_side_effects
 
     if ranks not in SIZES[1:]:

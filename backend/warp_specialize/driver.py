@@ -59,7 +59,7 @@ def _link_and_inline(module: Module, options: WarpSpecializeOptions) -> Module:
 
 
 def _expand_scaled_dots(function: Function, options: WarpSpecializeOptions) -> Function:
-    from tileir.backend.legalize.scaled_dots import expand_scaled  # few kernels have them
+    from tileir.backend.legalize.scaled_dots import expand_scaled  # few kernels have scaled dots
 
     return expand_scaled(function)
 
@@ -73,7 +73,7 @@ def _has_loops(function: Function, options: WarpSpecializeOptions) -> bool:
 
 
 def _load_scalars(function: Function, options: WarpSpecializeOptions) -> Function:
-    """Scalars in place of vectors of one element of memory that loops with dots load."""
+    """Load a scalar in place of a vector whose elements have one address, in loops with dots."""
     dots = (loop for loop in loops(function).by_header.values() if _multiplies(function, loop))
     labels = {label for loop in dots for label in loop.blocks}
     loads = (op for x in labels for op in function.blocks[x].ops if isinstance(op, Load))
@@ -177,7 +177,8 @@ TABLES = (BEFORE, CONSUMER, UNSIGNED, PEEL, PINGPONG, MULTICAST)
 
 @attrs.frozen(eq=False)
 class _Driver:
-    """The tables that a kernel passes through, and the fallbacks where a later one fails."""
+    """The tables of stages that a kernel passes through, and the fallbacks if a later stage
+    fails."""
 
     module: Module
     name: str

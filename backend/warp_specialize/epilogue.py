@@ -46,9 +46,9 @@ class StorePanels:
 
 @attrs.frozen(eq=False)
 class StorePath:
-    """The panels through which a store passes: whole panels, and the columns that are left.
-    `may_overwrite`: it may write addresses that earlier copies wrote, which then have to be
-    complete."""
+    """The panels through which a store passes: whole panels, and the remaining columns. With
+    `may_overwrite`, the store may write addresses that earlier copies wrote, and these copies must
+    be complete first."""
 
     staged: StagedAccess
     parts: tuple[StorePanels, ...]
@@ -286,8 +286,8 @@ def _store_order(path: StorePath) -> Iterator[tuple[int, list[tuple[StorePanels,
 def _since(
     stages: list[tuple[StorePanels, int]], first: int, stage: tuple[StorePanels, int]
 ) -> int:
-    """The number of copies that are issued after the last one from `stage` and before panel number
-    `first`; that last copy may be one of the previous store."""
+    """The number of copies that are issued after the last copy from `stage` and before panel number
+    `first`. That last copy may belong to the previous store."""
     before = [i for i in range(first) if stages[i] == stage]
     if before:
         return first - before[-1] - 1
@@ -296,7 +296,7 @@ def _since(
 
 
 def _flat(value: Operand, ops: list[Op]) -> Operand:
-    """A tile as rows."""
+    """A tile reshaped to rows."""
     shape = as_rows(shape_of(value.type))
     if shape == shape_of(value.type):
         return value

@@ -43,8 +43,8 @@ class AccumulationLoop:
 
 
 def find_accumulation_loop(function: Function) -> AccumulationLoop | Refusal:
-    """The loop of `function` that has all its dots, if its iterations only count and accumulate;
-    else why there is none."""
+    """The loop of `function` that contains all its dots, if its iterations only count and
+    accumulate; or a Refusal with the reason why there is none."""
     place = defining_blocks(function)
     nest = loops(function)
     around = {nest.innermost.get(place[op.result]) for op in function.ops if isinstance(op, Dot)}
@@ -174,7 +174,8 @@ class KPartition:
     """The ops to insert before the loop."""
 
     def partition(self) -> Function | Refusal:
-        """The function with the iterations of the rank; else why there is none."""
+        """The function with the iterations of the rank; or a Refusal with the reason why there is
+        none."""
         entering = self._entering()
         if entering is None:
             return Refusal("the loop is entered from several blocks")
@@ -241,7 +242,7 @@ class KPartition:
         return self._emit(self._step_op(counter, start, offset, ()))
 
     def _rank_as(self, kind: Any) -> Operand:
-        """The rank as a number of type `kind`."""
+        """The rank as an integer of type `kind`."""
         element, value = element_of(kind), self.rank
         if element is not I32:
             name = "sext" if cast(Scalar, element).bits > 32 else "trunc"

@@ -180,7 +180,8 @@ def multicast(module: Module) -> PassResult:
 
 
 def multicast_loads(module: Module, kernel: Function) -> list[Function] | Refusal:
-    """The functions of a kernel with multicast loads; else why there are none."""
+    """The functions of a kernel with multicast loads; or a Refusal with the reason why there are
+    none."""
     from tileir.ops.cluster import ClusterArrive
     from tileir.ops.roles import Role
 
@@ -256,7 +257,7 @@ class _Multicaster:
         return [new_producer, *consumers, self._kernel([m for m, _ in slices.values()], empty)]
 
     def _slice_map(self, descriptor: Value) -> TensorMap | None:
-        """The tensor map for the slice of rows that each block loads; None where the rows cannot be
+        """The tensor map for the slice of rows that each block loads; None if the rows cannot be
         divided."""
         pairs = zip(self.producer_function.parameters, self.producer.arguments, strict=True)
         argument = next((a for p, a in pairs if p.value is descriptor), None)

@@ -31,7 +31,7 @@ class WarpSpecializeOptions:
 
 @attrs.frozen
 class WarpSpecializeResult:
-    """The module, warp-specialized if `applied` and as it was if not, and the remarks."""
+    """The module, warp-specialized if `applied` and otherwise unchanged, and the remarks."""
 
     module: Module
     remarks: tuple[Diagnostic, ...] = ()

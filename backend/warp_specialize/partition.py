@@ -205,7 +205,8 @@ def warp_specialize(
 def partition_kernel(
     function: Function, *, num_stages: int = 0, warps: int = 0, shared: int = SHARED
 ) -> tuple[Function, Function, Function] | Refusal:
-    """The producer, the consumer and the kernel that starts them; else why there are none."""
+    """The producer, the consumer and the kernel that starts them; or a Refusal with the reason why
+    there are none."""
     plan = plan_rings(function)
     if isinstance(plan, Refusal):
         return plan
@@ -247,7 +248,7 @@ Where more are requested, results leave by registers if a third stage then fits.
 
 
 def _fewest_stages(kinds: Sequence[tuple[Ring, ...]], counts: Sequence[int]) -> int:
-    """The fewest stages of the rings of innermost loops."""
+    """The smallest number of stages among the rings of innermost loops."""
     inner = (n for rings, n in zip(kinds, counts, strict=True) if not rings[0].is_outer)
     return min(inner, default=0)
 
@@ -284,7 +285,8 @@ def _stage_store(function: Function, op: Op) -> StagedAccess | None:
 
 
 def _orders_memory(function: Function) -> bool:
-    """Whether an op orders the memory accesses of threads, which would not order TMA stores."""
+    """Whether the function has an op that orders the memory accesses of threads. Such an op would
+    not order TMA stores."""
     ordering = (op for op in function.ops if op.effects & Effects.SYNC)
     return any(
         getattr(op, "sem", None) is not Order.RELAXED and not op.mnemonic.startswith("gpu.")
@@ -293,7 +295,7 @@ def _orders_memory(function: Function) -> bool:
 
 
 def _allocated_bytes(function: Function) -> int:
-    """Bytes of the shared memory that the kernel allocates already."""
+    """The bytes of shared memory that the kernel itself allocates."""
     return sum(_bytes(op) for op in function.entry.ops if isinstance(op, SharedAlloc))
 
 
@@ -370,7 +372,7 @@ class _Partitioner:
         return plan_stores(stores, self.may_overwrite)
 
     def _remove_shared(self, maps: Mapping[Value, TensorMap]) -> Function:
-        """The function without the ops whose results the roles capture."""
+        """The function without the ops whose results are passed to the roles."""
         blocks = {
             label: attrs.evolve(
                 block, ops=[x for op in block.ops for x in self._rewrite_op(op, maps)]
@@ -380,7 +382,8 @@ class _Partitioner:
         return self.function.with_blocks(blocks)
 
     def _rewrite_op(self, op: Op, maps: Mapping[Value, TensorMap]) -> Sequence[Op]:
-        """`op` without what the roles share; descriptors for threads get alignment hints."""
+        """The ops that replace `op`: none if the kernel passes its result to the roles. Descriptors
+        for accesses by threads get alignment hints."""
         from tileir.backend.tma.host_plan import row_alignment
         from tileir.backend.warp_specialize.cooperative_loads import with_alignment_hints
 
@@ -437,8 +440,8 @@ class _Partitioner:
 
 
 def _rematerialization(body: Function) -> dict[str, AttributeValue]:
-    """The attribute with the blocks that access descriptors by threads: positions in a tile are
-    recomputed there, so that they take no registers elsewhere."""
+    """The attribute that names the blocks that access descriptors by threads. Positions in a tile
+    are recomputed in these blocks, so that they take no registers elsewhere."""
     labels = [n for n, block in body.blocks.items() if any(map(_is_descriptor_access, block.ops))]
     return {REMATERIALIZED_BLOCKS: tuple(labels)} if labels else {}
 

@@ -137,7 +137,7 @@ def _initial_values(function: Function, loop: Loop) -> Mapping[Value, Operand]:
 
 
 def _runs_at_least_once(function: Function, loop: Loop) -> bool:
-    """Whether the test of a loop provably holds in the first iteration."""
+    """Whether the condition of a loop is provably true in the first iteration."""
     from tileir.backend.warp_specialize.chained_matmul_pipeliner import resolve
 
     header = function.blocks[loop.header]

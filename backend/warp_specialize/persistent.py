@@ -75,7 +75,7 @@ def persist(function: Function) -> Function:
 
 
 def make_persistent(function: Function) -> Function:
-    """`persist` for a kernel."""
+    """A kernel made persistent, as by `persist`."""
     return PersistentLoop(function).function()
 
 

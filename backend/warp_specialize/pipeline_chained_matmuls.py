@@ -16,9 +16,9 @@ def pipeline_chained_matmuls(function: Function, *, ordered_softmax: bool = True
     In a loop that computes operand A of one matmul from the result of another, as attention does,
     the tensor cores idle while threads compute. After this pass, each iteration issues its first
     matmul and then the last matmul of the previous iteration, and computes while the latter is in
-    flight. Loads that wait for nothing come before both, as far as registers hold them. The first
-    iteration is peeled, and the last matmul follows the loop (Shah et al. 2024, "FlashAttention-3",
-    section 3).
+    flight. Loads that depend on no wait come before both, as far as there are registers for them.
+    The first iteration is peeled, and the last matmul follows the loop (Shah et al. 2024,
+    "FlashAttention-3", section 3).
 
     With `ordered_softmax`, the warpgroups alternate in issuing matmuls, so that one computes while
     the matmuls of another are in flight. Scales per row of the accumulator become

@@ -19,8 +19,8 @@ from tileir.values import Value
 
 
 def predicate_side_effects(function: Function, condition: Value) -> Function | Refusal:
-    """`function` that ends after its dots where `condition` is false; else why that would leave out
-    a dot or keep a side effect."""
+    """`function` that ends after its dots where `condition` is false; or a Refusal if that would
+    skip a dot or execute a side effect."""
     observable = [
         n for n in cfg(function).order if any(map(_is_observable, function.blocks[n].ops))
     ]
@@ -75,7 +75,8 @@ def _blocks_before_dots(function: Function) -> set[str]:
 
 
 def _add_guard(function: Function, label: str, condition: Value) -> Function:
-    """`function` with a guard before block `label`: it ends there where `condition` is false."""
+    """`function` with a guard before block `label`: the instance ends there if `condition` is
+    false."""
     guard = fresh_label("guard", function.blocks)
     end = fresh_label("outside", {*function.blocks, guard})
     passed = tuple(fresh(v) for v in function.blocks[label].parameters)

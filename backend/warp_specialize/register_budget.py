@@ -29,9 +29,10 @@ _FEW_ELEMENTS = 4
 def choose_registers(
     function: Function, groups: int, cooperative_loads: bool, operand_elements: int
 ) -> tuple[int, int]:
-    """Registers per thread of the producer and of the consumers; 0 for those of the launch.
-    `function` has `groups` consumer warpgroups. `cooperative_loads`: whether producer threads load
-    operands. `operand_elements`: elements per consumer thread of the largest stored operand A."""
+    """The registers per thread of the producer and of the consumers; 0 for those of the launch.
+    `function` has `groups` consumer warpgroups. `cooperative_loads` states whether producer threads
+    load operands. `operand_elements` is the number of elements per consumer thread of the largest
+    stored operand A."""
     if cooperative_loads:
         return _COOPERATIVE_LOADS[groups]
     if operand_elements >= _LARGE_OPERAND:

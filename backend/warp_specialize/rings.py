@@ -41,9 +41,9 @@ LINE = 128
 
 @attrs.frozen(eq=False)
 class StagedAccess:
-    """An access whose block passes through a shared-memory buffer. `unit`: 0 where a tensor map
-    copies the block; where threads do, the alignment of its rows in bytes. `widest`: the most bytes
-    in a row of a panel."""
+    """An access whose block passes through a buffer in shared memory. `unit` is 0 if a tensor map
+    copies the block; if threads do, it is the alignment of its rows in bytes. `widest` is the
+    maximum number of bytes in a row of a panel."""
 
     op: DescriptorLoad | DescriptorStore | DescriptorReduce
     unit: int = 0
@@ -51,12 +51,13 @@ class StagedAccess:
 
     @property
     def rows(self) -> int:
-        """Rows of the block: all dimensions but the last, which is contiguous."""
+        """The number of rows of the block: the extents of all dimensions but the last,
+        multiplied."""
         return prod(self.op.block().shape[:-1])
 
     @property
     def columns(self) -> int:
-        """Elements of a row."""
+        """The number of elements of a row."""
         return self.op.block().shape[-1]
 
     @property
@@ -65,17 +66,17 @@ class StagedAccess:
 
     @property
     def bytes(self) -> int:
-        """Bytes of a stage."""
+        """The bytes of a stage."""
         return self.rows * self.columns * self.element.bytes
 
     @property
     def swizzle(self) -> int:
-        """The widest that fits (`swizzle_of`)."""
+        """The widest swizzle that fits (`swizzle_of`)."""
         return swizzle_of(self.rows, gcd(self.columns * self.element.bytes, self.widest))
 
     @property
     def panel(self) -> int:
-        """Columns of a panel; 0 where the block is not cut into panels."""
+        """The number of columns of a panel; 0 if the block is not divided into panels."""
         return (16 << self.swizzle) // self.element.bytes if self.swizzle else 0
 
 
@@ -89,10 +90,12 @@ class SmemOperand:
 
 @attrs.frozen(eq=False)
 class Ring:
-    """Loads that share the barriers of a stage, and the dots that read them. A stage is released
-    after the last of `dots`. Where `release_block` names a block, it is released there: at the end
-    of a block that has the loads or such dots, else at the start. Stages of a `resident` ring are
-    never released."""
+    """Loads that share the barriers of a stage, and the dots that read them.
+
+    A stage is released after the last of `dots`, or in block `release_block` if that is not None:
+    at the end of the block if it contains the loads or such dots, else at its start. Stages of a
+    `resident` ring are never released.
+    """
 
     loads: tuple[StagedAccess, ...]
     dots: tuple[Dot, ...]
@@ -105,8 +108,8 @@ class Ring:
 
     @property
     def is_outer(self) -> bool:
-        """Whether the loads are outside the loops of the dots: consumers wait for a stage where the
-        loads are, not at the dots."""
+        """Whether the loads are outside the loops of the dots. Consumers then wait for a stage at
+        the position of the loads, not at the dots."""
         return self.resident or self.release_block is not None
 
     @property
@@ -137,8 +140,8 @@ class RingPlan:
 
 
 def plan_rings(function: Function) -> RingPlan | Refusal:
-    """The rings of `function`: operand B of every dot is in one, and operand A may be. Else why
-    there are none."""
+    """The rings of `function`, or a Refusal with the reason why there are none. Operand B of every
+    dot is in a ring; operand A may be in one."""
     dots = [op for op in function.ops if isinstance(op, Dot)]
     if not dots:
         return Refusal("there is no dot")
@@ -183,8 +186,8 @@ def plan_rings(function: Function) -> RingPlan | Refusal:
 def _smem_operand(
     function: Function, dot: Dot, name: str, staged: dict[Op, StagedAccess]
 ) -> SmemOperand | None:
-    """Operand `name` of a dot in shared memory; None where no load has it in a layout of
-    `wgmma`."""
+    """Operand `name` of a dot in shared memory; None if no load stores it there in a layout that
+    `wgmma` supports."""
     source = _source(function, getattr(dot, name))
     if source is None:
         return None
@@ -204,7 +207,8 @@ def _smem_operand(
 def stage_access(
     function: Function, op: DescriptorLoad | DescriptorStore | DescriptorReduce
 ) -> StagedAccess:
-    """The access, by threads where the kernel has no tensor map for its descriptor."""
+    """The access of `op` through a buffer. Threads make it if the kernel has no tensor map for its
+    descriptor."""
     from tileir.backend.tma.host_plan import row_alignment
 
     maker = definitions(function).get(op.descriptor)  # type: ignore[arg-type]
@@ -227,7 +231,7 @@ def _source(function: Function, value: Operand) -> tuple[DescriptorLoad, bool] |
 
 
 def _first_columns(op: Op | None) -> TypeGuard[ExtractSlice]:
-    """Whether `op` is all rows of a tile, of its first columns."""
+    """Whether `op` extracts the first columns of all rows of a tile."""
     if not isinstance(op, ExtractSlice) or op.strides is not None:
         return False
     rows = shape_of(op.value.type)[:-1] == shape_of(op.to)[:-1]
@@ -235,7 +239,7 @@ def _first_columns(op: Op | None) -> TypeGuard[ExtractSlice]:
 
 
 def columns_read(function: Function, load: DescriptorLoad) -> int:
-    """The first columns of a block that anything reads."""
+    """The number of first columns of a block that are read."""
     return max(_columns_read(function, load.result), default=load.block().shape[-1])
 
 
@@ -248,12 +252,12 @@ def _columns_read(function: Function, value: Value) -> Iterator[int]:
 
 
 def as_rows(shape: tuple[int, ...]) -> tuple[int, ...]:
-    """All dimensions but the last as one."""
+    """The shape with all dimensions but the last merged into one."""
     return (prod(shape[:-1]), shape[-1]) if len(shape) > 1 else shape
 
 
 def _is_read_by_dots_only(function: Function, value: Value) -> bool:
-    """Whether only dots read `value`, as it is, reshaped or transposed."""
+    """Whether only dots read `value`, directly, reshaped or transposed."""
     return all(
         (isinstance(r, Dot) and value is not r.c)
         or (isinstance(r, (Trans, Reshape)) and _is_read_by_dots_only(function, r.result))
@@ -287,8 +291,8 @@ def _group_loads(
 
 
 def _merge_rings(rings: list[Ring], dots: list[Dot]) -> tuple[Ring, ...]:
-    """`rings`, where rings of one block with nested or equal lifetimes are merged, so that one wait
-    is for both."""
+    """`rings`, in which rings of one block with nested or equal lifetimes are merged, so that a
+    single wait covers both."""
     number = {dot: i for i, dot in enumerate(dots)}
     merged: list[Ring] = []
     for ring in sorted(rings, key=lambda r: (number[r.dots[0]], -number[r.dots[-1]])):

@@ -94,8 +94,8 @@ def sink_wgmma_waits(function: Function) -> PassResult:
 
 
 def _sink_waits(block: Block) -> Block:
-    """`block` with its waits sunk; itself where they are scheduled already. The only one stays
-    after its matmul and the loads of vectors."""
+    """`block` with its waits sunk; the block itself if they are scheduled already. A single wait
+    stays after its matmul and the loads of vectors."""
     wgmmas = {op.results[0] for op in block.ops if isinstance(op, Wgmma)}
     if len(wgmmas) == 1:
         return hoist_vector_loads(block)
@@ -107,7 +107,7 @@ def _sink_waits(block: Block) -> Block:
     if any(isinstance(op, ScheduleBarrier) for op in block.ops):
         return block
     if any(isinstance(op, Wgmma) and op.depth for op in block.ops):
-        return block  # the parts of one dot would each need registers for an accumulator
+        return block  # each part of the dot would need registers for an accumulator
     ops = _WaitSinker(block.ops[:-1]).schedule(block.terminator)
     same = all(new is old for new, old in zip(ops, block.ops, strict=True))
     return block if same else attrs.evolve(block, ops=ops)

@@ -120,7 +120,8 @@ def split_k(module: Module, *, ranks: int = 2) -> PassResult:
 
 
 def split_kernel(function: Function, ranks: int) -> Function | Refusal:
-    """The kernel that each of `ranks` blocks of a cluster runs; else why there is none."""
+    """The kernel that each of `ranks` blocks of a cluster runs; or a Refusal with the reason why
+    there is none."""
     from tileir.backend.warp_specialize.k_partition import find_accumulation_loop
     from tileir.backend.warp_specialize.split_k_epilogue import UnsliceableError
 

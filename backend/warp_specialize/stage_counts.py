@@ -46,9 +46,10 @@ def choose_warpgroups(
 def choose_stage_counts(
     kinds: Sequence[tuple[Ring, ...]], available: int, requested: int
 ) -> list[int] | None:
-    """The stages of each kind of ring within `available` bytes: as many as fit for the rings of
-    innermost loops, two for outer rings, or one where two leave too few bytes in flight for the
-    others. None where not even that fits. `requested` bounds the number, 0 for 8."""
+    """The number of stages of each kind of ring, within `available` bytes: as many as fit for the
+    rings of innermost loops; two for outer rings, or one if two would leave too few bytes in flight
+    for the other rings. None if even that does not fit. `requested` is the maximum number, 0 for 8.
+    """
     inner_bytes = sum(g[0].bytes for g in kinds if not g[0].is_outer)
     inner: dict[int, int] = {}
     for outer in (2, 1):

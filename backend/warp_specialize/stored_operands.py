@@ -1,5 +1,5 @@
-"""Operands A that the consumer warps store to shared memory: the transpose of a tile computed from
-another dot, whose rows are distributed over other warps."""
+"""Operands A that consumer warps store to shared memory: transposes of tiles that are computed from
+another dot, and whose rows are distributed over other warps."""
 
 from __future__ import annotations
 
@@ -91,8 +91,8 @@ def _depends_on_dot(function: Function, value: Operand, label: str) -> bool:
 
 
 def narrow_b_panels(plan: RingPlan, stored_operands: Mapping[Dot, TransposedOperand]) -> RingPlan:
-    """`plan` with narrower panels of operand B where only their width keeps two warpgroups, which
-    divide the rows of all other dots, from dividing the columns of one."""
+    """`plan` with narrower panels of operand B, for a dot whose columns two warpgroups could not
+    divide only because of the width of the panels, while they divide the rows of all other dots."""
     dots = {dot for ring in plan.rings for dot in ring.dots}
     if any(shape_of(dot.c.type)[0] % (2 * ROWS) for dot in dots - stored_operands.keys()):
         return plan

@@ -1,5 +1,5 @@
-"""TMA loads with the same indices in all blocks of a cluster. Every block computes the indices of
-the other ranks and compares."""
+"""TMA loads whose indices are equal in all blocks of a cluster. Every block also computes the
+indices of the other ranks, and compares."""
 
 from __future__ import annotations
 

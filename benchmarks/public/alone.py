@@ -1,8 +1,9 @@
-"""Single modules of packages, without what their packages import and no kernel needs: servers,
-compiled extensions, models.
+"""Import of single modules of packages without the imports that no kernel needs: servers, compiled
+extensions, models.
 
-A package that is not run is there for the imports of its modules; the names of a module that is
-absent are false. The kernels and the functions that launch them are the package's own.
+The `__init__` of a package may be skipped: it then only serves as the parent of its modules. All
+names of an absent module are false. The kernels, and the functions that launch them, are those of
+the package.
 """
 
 from __future__ import annotations
@@ -16,8 +17,8 @@ from typing import Any
 
 
 class _False(type):
-    """Classes that are false and have every attribute. A call with arguments gives the class, one
-    without asks for an answer, which is False."""
+    """A class that is false and has every attribute. A call with arguments returns the class; a
+    call without arguments returns False."""
 
     def __bool__(cls) -> bool:
         return False
@@ -27,7 +28,7 @@ class _False(type):
 
     def __getattr__(cls, name: str) -> _False:
         false = _false(name)
-        setattr(cls, name, false)  # the next time it is the same
+        setattr(cls, name, false)  # the same object on the next access
         return false
 
     def __or__(cls, other: Any) -> Any:
@@ -46,9 +47,9 @@ def _false(name: str) -> Any:
 
 
 class _Absent(ModuleType):
-    """A module of which every name is false."""
+    """A module in which every name is false."""
 
-    __path__: MutableSequence[str] = []  # so that it may have submodules, each by its own name
+    __path__: MutableSequence[str] = []  # so that submodules can be imported
 
     def __getattr__(self, name: str) -> Any:
         false = _false(name)
@@ -57,10 +58,10 @@ class _Absent(ModuleType):
 
 
 def alone(name: str, bare: Iterable[str] = (), absent: Iterable[str] = ()) -> ModuleType:
-    """The module `name`. Packages named in `bare` are not run. Modules named in `absent` are
-    replaced, those that are of other projects only where they are not installed.
+    """The module `name`. The `__init__` of packages in `bare` is not run. Modules in `absent` are
+    replaced; modules of other projects among them only if they are not installed.
 
-    Raises ImportError where the package is not installed.
+    Raises ImportError if the package is not installed.
     """
     root = name.partition(".")[0]
     for package in (root, *bare):

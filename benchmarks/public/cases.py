@@ -1,5 +1,6 @@
-"""Programs that run the kernels of public packages, each as `case(device)`, which makes the inputs
-and gives a step to run, and where there is one a step in f64 that computes the same with torch."""
+"""Programs that run the kernels of public packages. Each is a function `case(device)` that makes
+the inputs and returns a step to run, together with a reference step in f64 by torch if there is
+one."""
 # ruff: noqa: ANN001, ANN201, ANN002, ANN003, ANN202
 
 from __future__ import annotations
@@ -13,8 +14,9 @@ BF16, F16, F32, F64 = torch.bfloat16, torch.float16, torch.float32, torch.float6
 
 
 class Step(NamedTuple):
-    """`run` gives the tensors that a program computes. `reference` computes the same in f64 (None
-    where torch has no such operator); `exactly` says that they are equal, bit for bit."""
+    """A program step. `run` returns the tensors that it computes. `reference` computes the same in
+    f64 (None if torch has no such operator). With `exactly`, the results must be equal, bit for
+    bit."""
 
     run: Callable[[], Any]
     reference: Callable[[], Any] | None = None
@@ -26,13 +28,13 @@ CASES: dict[str, Case] = {}
 
 
 def add(name: str, make: Case) -> None:
-    """A case named `PACKAGE/PROGRAM`."""
+    """Register a case named `PACKAGE/PROGRAM`."""
     assert name not in CASES, name
     CASES[name] = make
 
 
 def case(make):
-    """`make` as the case `PACKAGE/PROGRAM`, by its name `PACKAGE__PROGRAM`."""
+    """Register `make`, a function named `PACKAGE__PROGRAM`, as the case `PACKAGE/PROGRAM`."""
     package, _, name = make.__name__.partition("__")
     add(f"{package}/{name}", make)
     return make
@@ -49,7 +51,7 @@ def tensor(device, *shape, dtype=BF16, scale=1.0):
 
 
 def argument(*shape, dtype=F32, scale=1.0):
-    """The same, made on the device that a case is for."""
+    """A function that makes such a tensor on the device of a case."""
     return lambda device: tensor(device, *shape, dtype=dtype, scale=scale)
 
 
@@ -63,7 +65,7 @@ def rms(x, w, eps=1e-6):
 
 
 def tensors(results) -> list[Any]:
-    """The tensors among results, in order."""
+    """The tensors among `results`, in order."""
     if isinstance(results, torch.Tensor):
         return [results]
     if isinstance(results, dict):
@@ -87,7 +89,7 @@ def gradient_step(function, *inputs, reference=None, **named) -> Step:
         differentiable = [t for t in results if t.requires_grad]
         if not weights:
             drawn = (torch.randn(t.shape, device=t.device) for t in differentiable)
-            weights.extend(w.to(BF16) for w in drawn)  # the same numbers in every type of results
+            weights.extend(w.to(BF16) for w in drawn)  # the same numbers for results of any type
         for i, (t, w) in enumerate(zip(differentiable, weights, strict=True)):
             t.backward(w.to(t.dtype), retain_graph=i + 1 < len(differentiable))
         return [*results, *(leaf.grad for leaf in wrt)]
@@ -141,13 +143,13 @@ def _double(value):
 
 
 def all_cases() -> dict[str, Case]:
-    """The cases of all packages that are installed."""
+    """The cases of all installed packages."""
     from importlib import import_module
 
     for package in (
         "liger", "fla", "fla_more", "flag_gems", "others", "inductor", "inductor_models",
         "tutorials", "matmuls", "gemms", "attentions", "mamba", "quantised", "single", "lmdeploy",
         "servers", "training", "packages_more", "wider", "low_bits", "vllm", "sglang",
-    ):  # fmt: skip  # sglang last: it replaces a function of Triton
+    ):  # fmt: skip  # sglang comes last, since it replaces a function of Triton
         import_module(f"cases_{package}")
     return CASES

@@ -1,4 +1,4 @@
-"""Attention of several forms: `attention_kernels.py`."""
+"""Cases of attention in several forms, with the kernels of `attention_kernels.py`."""
 # ruff: noqa: ANN001, ANN002, ANN003, ANN202
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ def _add(name, build):
 
 
 def _wide(d):
-    """The power of two that has d columns."""
+    """The smallest power of two that is at least d."""
     return 1 << (d - 1).bit_length()
 
 
@@ -32,7 +32,7 @@ def _mask(device, n, causal, window):
 
 
 def _weights(q, k, kept, group, bias=None, cap=0.0):
-    """In f64, of (heads, n, D)."""
+    """The weights of attention in f64, for (heads, n, D)."""
     k = k.to(F64).repeat_interleave(group, 0)
     s = q.to(F64) @ k.mT * q.shape[-1] ** -0.5
     if cap:
@@ -71,7 +71,7 @@ def _forward(
 
         def exact():
             kept = _mask(device, n, causal, window)
-            if form == "cap":  # exp2 of the capped values, as the kernel takes it
+            if form == "cap":  # exp2 of the capped values, as in the kernel
                 right = k.to(F64).repeat_interleave(group, 0)
                 s = cap * (q.to(F64) @ right.mT * d**-0.5 / cap).tanh()
                 s = (s * 0.6931471805599453).masked_fill(~kept, float("-inf")).softmax(-1)
@@ -237,7 +237,7 @@ def _lengths(name, lengths, heads, d, block, warps, stages, group=1):
 
 
 def _pages(device, batch, most, page, heads, d, dtype):
-    """Pages of keys and of values, tables in any order, lengths."""
+    """Pages of keys and of values, tables in random order, and lengths."""
     count = batch * most
     k, v = (_n(device, count, page, heads, d).to(dtype) for _ in range(2))
     tables = torch.randperm(count, device=device).to(torch.int32).view(batch, most)

@@ -1,5 +1,6 @@
-"""Programs of torch.compile that people write: networks and their gradients, losses, optimizers,
-and tensors of every type, shape and stride. What they should give is what they give uncompiled."""
+"""Programs of torch.compile that users write: networks and their gradients, losses, optimizers, and
+tensors of every type, shape and stride. The expected results are those of the uncompiled programs.
+"""
 # ruff: noqa: ANN001, ANN002, ANN003, ANN201, ANN202
 
 from __future__ import annotations
@@ -10,8 +11,8 @@ from cases import BF16, Step, add, argument as x, integers, tensors
 
 
 def program(name, function, *makers, calls=(), **options):
-    """A program on what `makers` make, and on each of `calls`, which are other makers; options are
-    those of torch.compile."""
+    """A program applied to the results of `makers`, and of each of `calls`, which are lists of
+    other makers. `options` are those of torch.compile."""
 
     def build(device):
         call_inputs = [[m(device) for m in ms] for ms in (makers, *calls)]
@@ -22,7 +23,7 @@ def program(name, function, *makers, calls=(), **options):
 
 
 def gradients(name, function, *makers, **options):
-    """A program and its gradients with respect to all that `makers` make."""
+    """A program and its gradients with respect to the results of `makers`."""
 
     def build(device):
         inputs = [m(device) for m in makers]
@@ -40,7 +41,7 @@ def gradients(name, function, *makers, **options):
 
 
 def module(name, make, *makers, steps=1, **options):
-    """Steps of training of a module: losses, and its parameters and buffers after them."""
+    """Training steps of a module: the losses, and the parameters and buffers after the steps."""
 
     def build(device):
         torch.manual_seed(0)

@@ -1,5 +1,5 @@
 """Programs of torch.compile on tensors of every type, shape and stride, and with random numbers.
-What they should give is what they give uncompiled."""
+The expected results are those of the uncompiled programs."""
 # ruff: noqa: ANN001, ANN202
 
 from __future__ import annotations

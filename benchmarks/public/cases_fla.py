@@ -15,7 +15,9 @@ B, T, H, D = 4, 2048, 8, 64
 
 
 def op(path, name):
-    with suppress(ImportError):  # of its models, which fail once with some versions of transformers
+    with suppress(
+        ImportError
+    ):  # its models fail on the first import with some versions of transformers
         import_module("fla")
     return getattr(import_module(f"fla.{path}"), name)
 
@@ -44,8 +46,8 @@ def case(make):
 
 
 def naive(path, name, swap=False, order=None, count=1):
-    """The package's own reference of an operator, its first results: `swap` where it has heads
-    before steps, `order` of the operator's inputs that it takes."""
+    """The package's own reference of an operator; its first `count` results. With `swap`, it has
+    heads before steps. `order` selects the inputs of the operator that it takes."""
 
     def reference(*inputs):
         inputs = [inputs[i] for i in order] if order else inputs
@@ -58,7 +60,7 @@ def naive(path, name, swap=False, order=None, count=1):
 
 
 def _plain(path, name, reference=None, **named):
-    """A case of an operator of q, k and v."""
+    """Register a case of an operator of q, k and v."""
 
     def make(device):
         q, k, v = (heads(device) for _ in range(3))
@@ -87,7 +89,7 @@ _plain("based", "parallel_based", naive("based", "naive_parallel_based", swap=Tr
 
 
 def _with_gate(path, name, shape, dtype=F32, reference=None, **named):
-    """A case of an operator of q, k, v and gates of that shape."""
+    """Register a case of an operator of q, k, v and gates of shape `shape`."""
 
     def make(device):
         q, k, v = (heads(device) for _ in range(3))
@@ -155,8 +157,9 @@ def parallel_rebased(device):
 
 
 def _delta(path, name, *more, forward=False, reference=None, **named):
-    """A case of an operator of the family of the delta rule: q, unit k, v, and what `more` makes.
-    `forward`: the package refuses gradients on Hopper with Triton 3.4 to 3.7.0, whose are wrong."""
+    """Register a case of an operator of the delta rule family: q, unit k, v, and the results of
+    `more`. With `forward`, no gradients are computed: the package refuses them on Hopper with
+    Triton 3.4 to 3.7.0, which compute wrong gradients."""
 
     def make(device):
         q, k, v = heads(device), unit(device), heads(device)
@@ -194,8 +197,9 @@ _delta(
 
 @case
 def chunk_iplr_delta_rule(device):
-    """The transition `I + a b^T` contracts the state along `a`, as in the package's tests: with
-    independent `a` and `b` the state grows without bound and no two compilers agree."""
+    """The transition `I + a b^T` contracts the state along `a`, as in the package's tests. With
+    independent `a` and `b` the state grows without bound, and no two compilers yield the same
+    results."""
     q, k, v, b = heads(device), unit(device), heads(device), unit(device)
     a = (-b.detach()).requires_grad_()
     recurrence = op("ops.generalized_delta_rule.iplr.naive", "iplr_recurrence")

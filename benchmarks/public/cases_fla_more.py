@@ -1,4 +1,4 @@
-"""flash-linear-attention: its newer operators, and others with other heads, types, lengths and
+"""flash-linear-attention: newer operators, and others with different heads, types, lengths and
 initial states, forward and backward."""
 # ruff: noqa: ANN001, ANN201, ANN002, ANN003, ANN202
 
@@ -41,7 +41,8 @@ def rate(*shape, dtype=BF16):
 
 
 def case(label, path, name, *makers, forward=False, reference=None, **named):
-    """A case of an operator on what `makers` make; `forward`: without gradients."""
+    """Register a case of an operator on the results of `makers`. With `forward`, no gradients are
+    computed."""
 
     def build(device):
         inputs = [m(device) for m in makers]

@@ -1,4 +1,5 @@
-"""FlagGems: its operators, forward_step directly, against torch's own in f64."""
+"""FlagGems: its operators, called directly by `forward_step`, compared with torch's operators in
+f64."""
 # ruff: noqa: ANN001, ANN201, ANN002, ANN003, ANN202, E731
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ def gems():
 
 
 def _case(name, make, reference=None, function=None, exactly=False, label=None, **named):
-    """A case of the operator `name` on what `make(device)` gives."""
+    """Register a case of the operator `name` on the result of `make(device)`."""
 
     def build(device):
         inputs = make(device)
@@ -407,7 +408,7 @@ def _fused_case(name, make, reference=None, function=None, **named):
 
 
 def _gate(act):
-    """`act` of the first half of each row times the second half."""
+    """The gate of `act`: `act` of the first half of each row times the second half."""
     return lambda x: act(x.chunk(2, -1)[0]) * x.chunk(2, -1)[1]
 
 

@@ -1,4 +1,5 @@
-"""FlagGems: more of its operators, among them gradients and those in place, against torch's own."""
+"""FlagGems: further operators, including gradients and in-place operators, compared with
+torch's."""
 # ruff: noqa: ANN001, ANN201, ANN002, ANN003, ANN202
 
 from __future__ import annotations
@@ -12,8 +13,9 @@ aten = torch.ops.aten
 
 
 def case(name, reference, *makers, function=None, exactly=False, **named):
-    """A case of the operator `function` on what `makers` make (a maker that cannot be called is an
-    argument), which `reference` is called with as well. Both get copies."""
+    """Register a case of the operator `function` on the results of `makers` (a maker that is not
+    callable is an argument itself), compared with `reference` on the same arguments. Both get
+    copies."""
 
     def build(device):
         inputs = [m(device) if callable(m) else m for m in makers]
@@ -219,7 +221,7 @@ case("logspace", lambda a, b, n, **k: torch.logspace(a, b, n), 0.0, 2.0, 50)
 
 
 def _fused_case(name, reference, *makers, **named):
-    """A case of `flag_gems.fused`."""
+    """Register a case of `flag_gems.fused`."""
 
     def build(device):
         from importlib import import_module
@@ -236,7 +238,7 @@ def _halves(a):
 
 
 def _gate_gradients(act):
-    """The gradients of the gate `act(a) * b`, whose input has a and b side by side."""
+    """The gradients of the gate `act(a) * b`, whose input consists of a and b side by side."""
 
     def gradient(g, both, *_):
         both = both.to(F64).requires_grad_()

@@ -1,4 +1,4 @@
-"""Matmuls of more forms than `cases_matmuls.py`: `gemm_kernels.py`."""
+"""Matmuls in more forms than `cases_matmuls.py`, with the kernels of `gemm_kernels.py`."""
 # ruff: noqa: ANN001, ANN002, ANN003, ANN202
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from cases import BF16, F16, F64, Step, add
 from cases_matmuls import F8
 
 F8_WIDE = torch.float8_e5m2
-PROGRAMS = 66 + 66  # a multiprocessor each, in the tests with smaller numbers, too
+PROGRAMS = 66 + 66  # one per multiprocessor; tests use smaller numbers
 
 
 def _n(device, *shape, dtype=BF16, scale=1.0):
@@ -31,7 +31,7 @@ def _add(name, build):
 
 
 def _launch(kernel, grid, *arguments, out, warps, stages, **named):
-    """A call that launches a kernel and gives `out`."""
+    """A function that launches a kernel and returns `out`."""
     import gemm_kernels
 
     def run():
@@ -42,7 +42,7 @@ def _launch(kernel, grid, *arguments, out, warps, stages, **named):
 
 
 def _spread(scales, down, right):
-    """A scale for each of down x right elements."""
+    """Scales, each repeated for `down` x `right` elements."""
     return scales.to(F64).repeat_interleave(down, 0).repeat_interleave(right, 1)
 
 
@@ -443,7 +443,7 @@ def _low_rank(name, size, block, rank, warps, stages):
 
 
 def _experts(name, tokens, count, size, block, warps, stages, dtype=BF16, weighted=False):
-    """Each token asks for two of `count` experts, in turn."""
+    """Register a case in which each token uses two of `count` experts."""
 
     def build(device):
         n, k = size
@@ -495,7 +495,7 @@ def _gather(name, rows, size, block, warps, stages):
 
 
 def _sparse(name, size, block, warps, stages, kept=4):
-    """Every `kept`-th block of A is there."""
+    """Register a case in which every `kept`-th block of A exists."""
 
     def build(device):
         m, n, k = size

@@ -1,4 +1,4 @@
-"""Programs of torch.compile: single operators and what they are fused with, and training steps."""
+"""Programs of torch.compile: single operators, operators fused with others, and training steps."""
 # ruff: noqa: ANN001, ANN201, ANN002, ANN202
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from cases import BF16, F16, F32, F64, Step, add, argument as x, integers, tenso
 
 
 def program(name, function, *makers, tolerant=False):
-    """A program on what `makers` make, compared with itself, uncompiled, in f64."""
+    """A program on the results of `makers`, compared with its uncompiled form in f64."""
 
     def build(device):
         inputs = [m(device) for m in makers]
@@ -155,7 +155,7 @@ program(
 
 
 def training(name, model, *makers, loss=lambda out: out.float().square().mean()):
-    """A step of training: loss and gradients."""
+    """A training step: the loss and gradients."""
 
     def build(device):
         torch.manual_seed(0)
@@ -186,7 +186,7 @@ def training(name, model, *makers, loss=lambda out: out.float().square().mean())
 
 
 class Block(torch.nn.Module):
-    """A layer of a transformer, before which its inputs are normalized."""
+    """A layer of a transformer with normalization before each part."""
 
     def __init__(self, width=512, heads=8) -> None:
         super().__init__()
@@ -206,7 +206,7 @@ class Block(torch.nn.Module):
 
 
 class Experts(torch.nn.Module):
-    """A mixture of experts, two for each token, weighted densely."""
+    """A mixture of experts with two experts for each token, computed densely with weights."""
 
     def __init__(self, width=256, count=8) -> None:
         super().__init__()

@@ -1,5 +1,5 @@
 """Programs of torch.compile: parts of ordinary models, their losses, optimizers and inputs, in the
-types and shapes that such models have."""
+types and shapes that such models use."""
 # ruff: noqa: ANN001, ANN002, ANN201, ANN202
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from cases_inductor import i, program, x
 
 
 def gradients(name, function, *makers):
-    """A program and its gradients with respect to all floating-point inputs, compared with itself,
-    uncompiled, in f64."""
+    """A program and its gradients with respect to all floating-point inputs, compared with its
+    uncompiled form in f64."""
 
     def build(device):
         inputs = [m(device) for m in makers]

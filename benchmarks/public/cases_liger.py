@@ -288,9 +288,9 @@ def fused_ce_tvd(device):
 
 @case
 def neighborhood_attention(device):
-    """The kernel of softmax's gradient adds terms in bf16, rounded after each addition, and the
-    gradient of q takes what is left of a difference with that sum: results of different orders of
-    the sum are 5e-2 to 1.3e-1 apart, and as far from the reference."""
+    """The kernel of softmax's gradient adds terms in bf16, with a rounding after each addition, and
+    the gradient of q is computed from a difference with that sum. Results for different orders of
+    the additions differ by 5e-2 to 1.3e-1, and by as much from the reference."""
     q, k, v = (normal(device, 2, 8, 1024, 64) for _ in range(3))
 
     def plain(q, k, v):

@@ -1,5 +1,5 @@
-"""lmdeploy: kernels of another server of language models. Attention over blocks of a cache, sorted
-mixtures of experts, selection of the largest scores, sampling and quantisation."""
+"""lmdeploy: kernels of another server of language models: attention over blocks of a cache, sorted
+mixtures of experts, selection of the largest scores, sampling and quantization."""
 # ruff: noqa: ANN001, ANN003, ANN201, ANN202
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 """onecomp_runtime, otf_llm, mase_triton, turboadam, gptq_triton and flash_swiglu_mlp: weights and
-states of optimisers of few bits, small floats, and a gated matmul by descriptors."""
+optimizer states of few bits, small floats, and a gated matmul with descriptors."""
 # ruff: noqa: ANN001, ANN002, ANN201, ANN202, C408
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ n = partial(tensor, dtype=F16)
 
 
 def words(device, *shape):
-    """Eight values of four bits in each word."""
+    """Words of eight 4-bit values each."""
     return integers(device, 2**31 - 1, *shape, dtype=torch.int32)
 
 
 def nibbles(packed, dim):
-    """The values of four bits that words have along `dim`."""
+    """The 4-bit values of words, unpacked along `dim`."""
     shifts = torch.arange(0, 32, 4, device=packed.device, dtype=torch.int32)
     values = (packed.unsqueeze(dim + 1) >> shifts.view((-1,) + (1,) * (1 - dim))) & 15
     return values.flatten(dim, dim + 1).double()

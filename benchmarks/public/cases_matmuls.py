@@ -1,4 +1,5 @@
-"""Matmuls of several forms, tiles, numbers of warps and element types: `matmul_kernels.py`."""
+"""Matmuls in several forms, tiles, numbers of warps and element types, with the kernels of
+`matmul_kernels.py`."""
 # ruff: noqa: ANN001, ANN202
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ def _grid(size, block):
 
 
 def _by_strides(name, size, block, warps, stages, dtype=F16, layout="nn", epilogue="", out=None):
-    """`layout` says of A and B whether they are transposed in memory."""
+    """Register a case. `layout` states for A and for B whether it is transposed in memory."""
 
     def build(device):
         from matmul_kernels import matmul

@@ -1,5 +1,5 @@
-"""Liger-Kernel, conch and FlagGems: other functions, types, shapes and strides of theirs
-than the files of each package have."""
+"""Liger-Kernel, conch and FlagGems: functions, types, shapes and strides that the files of each
+package do not cover."""
 # ruff: noqa: ANN001, ANN201, ANN002, ANN003, ANN202
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ aten = torch.ops.aten
 
 
 def liger(label, name, *makers, reference=None, **named):
-    """A case of a function of the package's functional interface."""
+    """Register a case of a function of the package's functional interface."""
 
     def build(device):
         functional = import_module("liger_kernel.transformers.functional")
@@ -131,8 +131,8 @@ def positive(*shape):
 
 
 def gems_case(name, reference, *makers, function=None, **named):
-    """A case of the operator `function` on what `makers` make; a maker that cannot be called is an
-    argument."""
+    """Register a case of the operator `function` on the results of `makers`; a maker that is not
+    callable is an argument itself."""
 
     def build(device):
         inputs = [m(device) if callable(m) else m for m in makers]

@@ -1,5 +1,5 @@
-"""gemlite and bitsandbytes: matmuls with weights of few bits, quantisation, and optimisers whose
-state has eight bits."""
+"""gemlite and bitsandbytes: matmuls with weights of few bits, quantization, and optimizers with
+8-bit states."""
 # ruff: noqa: ANN001, ANN201, ANN202
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ n = partial(tensor, dtype=F16)
 
 # gemlite ------------------------------------------------------------------------------------------
 def _multiply(linear, kind):
-    """The result of the layer, by a kernel of the kind."""
+    """The result of the layer, computed by a kernel of kind `kind`."""
     core = import_module("gemlite.core")
     operator = core.forward_functional
     operator = getattr(operator, "_init_fn", operator)
@@ -29,7 +29,7 @@ def _multiply(linear, kind):
 
 
 def _few_bits(name, kind, rows, bits, group=64, dtype=F16):
-    """Weights of few bits, with a scale and a zero for each group."""
+    """Register a case with weights of few bits, and a scale and a zero point for each group."""
 
     @lambda make: add(f"gemlite/{name}", make)
     def _build(device):
@@ -59,7 +59,7 @@ _few_bits("gemv_rev_split_k_w2", "GEMV_REVSPLITK", 1, 2)
 
 
 def _eight_bits(name, kind, rows, processor, dtype=BF16):
-    """Weights of eight bits; activations are quantised where the processor says so."""
+    """Register a case with 8-bit weights. Activations are quantized if `processor` requests it."""
 
     @lambda make: add(f"gemlite/{name}", make)
     def _build(device):

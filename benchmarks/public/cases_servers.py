@@ -1,5 +1,5 @@
-"""lightllm, flashnn, flashinfer, sageattention, deepseek: attention over caches,
-quantised matmuls, norms and rotations of servers of language models."""
+"""lightllm, flashnn, flashinfer, sageattention, deepseek: attention over caches, quantized matmuls,
+norms and rotations of servers of language models."""
 # ruff: noqa: ANN001, ANN003, ANN201, ANN202
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def _attend(q, k, v, causal=True, window=None):
 
 # lightllm -----------------------------------------------------------------------------------------
 def _prefill(name, heads, kv_heads, dim, prompt=0, window=None, batch=4, length=1024):
-    """Attention of new rows to a prompt that is cached and to each other."""
+    """Register a case of attention of new rows to a cached prompt and to each other."""
 
     @lambda make: add(f"lightllm/{name}", make)
     def _build(device):
@@ -354,7 +354,7 @@ def _unpack(words, dim):
 
 
 def _gptq(name, function, rows, zero):
-    """`zero` is what a stored zero point of zero stands for."""
+    """Register a case. `zero` is the value that a stored zero point of zero represents."""
 
     @lambda make: add(f"lightllm/{name}", make)
     def _build(device):

@@ -1,5 +1,5 @@
-"""sglang: kernels of a server of language models. Attention over paged caches, mixtures of experts,
-quantised matmuls, low-rank adapters, state-space models, rotations and caches."""
+"""sglang: kernels of a server of language models: attention over paged caches, mixtures of experts,
+quantized matmuls, low-rank adapters, state-space models, rotations and caches."""
 # ruff: noqa: ANN001, ANN002, ANN003, ANN201, ANN202
 
 from __future__ import annotations
@@ -352,8 +352,8 @@ _scaled_mm("scaled_mm_int8", 4096, torch.int8)
 
 # mixtures of experts ------------------------------------------------------------------------------
 def by_expert(ids, experts, block):
-    """The places of `ids` (tokens, choices) in order of experts, padded to blocks; the expert of
-    each block; the number of places."""
+    """The positions of `ids` (tokens, choices) ordered by expert and padded to blocks; the expert
+    of each block; and the number of positions."""
     flat = ids.flatten().long()
     order = flat.argsort(stable=True)
     counts = (flat[None] == torch.arange(experts, device=ids.device)[:, None]).sum(1)

@@ -1,4 +1,4 @@
-"""Packages of one subject each: sparse and sigmoid attention, optimal transport, k-means, late
+"""Packages with one subject each: sparse and sigmoid attention, optimal transport, k-means, late
 interaction, contrastive losses, grouped matmuls, norms, gates and points."""
 # ruff: noqa: ANN001, ANN002, ANN003, ANN201, ANN202
 
@@ -29,8 +29,8 @@ def attention(q, k, v, causal=True, scale=None):
 
 # adasplash: attention by alpha-entmax -------------------------------------------------------------
 def entmax(x, power):
-    """The powers of what exceeds a threshold, the one with which they sum to 1: entmax with alpha
-    1.5 for power 2, sparsemax for 1."""
+    """Powers of the amounts by which elements exceed a threshold, with the threshold at which the
+    powers sum to 1: entmax with alpha 1.5 for power 2, sparsemax for power 1."""
     x = x / power
     with torch.no_grad():
         high = x.amax(-1, keepdim=True)
@@ -229,7 +229,7 @@ def moe_ops__permute(device):
     _, ids = torch.rand(8192, 64, device=device).topk(4, -1)
     weights = torch.rand(8192, 4, device=device)
 
-    def run(x, ids, weights):  # the order of the rows of an expert is that of atomics
+    def run(x, ids, weights):  # atomics determine the order of the rows of an expert
         rows, places = module.permute(x, ids.to(torch.int32), 4 * 8192, 64)[:2]
         return module.unpermute(rows, places, weights, 8192, 4)
 

@@ -403,7 +403,7 @@ def scattermoe__group(device):
 
 
 def _blocks(device, rows, columns, block=128):
-    """A block-sparse matrix of which every second block of a row is there."""
+    """A block-sparse matrix in which every second block of a row exists."""
     height, width = rows // block, columns // block
     at = torch.arange(width // 2, device=device).repeat(height) * 2
     at = at + torch.arange(height, device=device).repeat_interleave(width // 2) % 2

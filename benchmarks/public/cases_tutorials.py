@@ -1,4 +1,5 @@
-"""Kernels in stock Triton that this repository has: `benchmarks/triton_backend_kernels.py`."""
+"""Kernels for stock Triton that are part of this repository:
+`benchmarks/triton_backend_kernels.py`."""
 # ruff: noqa: ANN001, ANN202
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ def _case(name, make):
 
 
 def _tensors(start):
-    """The tensors that a launch has as its arguments, after it."""
+    """The tensors that are arguments of a launch, after the launch."""
     start()
     values = [c.cell_contents for c in start.__closure__ or ()]
     return [t for t in values if hasattr(t, "data_ptr") and t.is_floating_point()]

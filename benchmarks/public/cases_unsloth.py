@@ -17,8 +17,8 @@ ROWS, HIDDEN = 2048, 2048
 
 
 def kernels(module):
-    """A module of the package's kernels, without what the package does as it is imported: it asks
-    for a GPU and changes other packages."""
+    """A module of the package's kernels, imported without the package's `__init__`, which requires
+    a GPU and changes other packages."""
     os.environ.update(UNSLOTH_ALLOW_CPU="1", UNSLOTH_IS_PRESENT="1")
     for name in ("unsloth", "unsloth.kernels"):
         if name not in sys.modules:
@@ -150,7 +150,7 @@ def fp8_act_quant(device):
 
 def _quantise_rows(x):
     parts = x.float().view(ROWS, -1, 128)
-    scale = parts.abs().amax(-1, keepdim=True) / 448.0  # no size: `small` keeps it
+    scale = parts.abs().amax(-1, keepdim=True) / 448.0  # not a size, so `small` does not change it
     return ((parts / scale).to(torch.float8_e4m3fn).double() * scale).view(x.shape)
 
 

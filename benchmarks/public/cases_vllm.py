@@ -1,5 +1,5 @@
-"""vllm: kernels of a server of language models. Attention over blocks of a cache, low-rank
-adapters, mixtures of experts, quantised matmuls, state-space models and sampling."""
+"""vllm: kernels of a server of language models: attention over blocks of a cache, low-rank
+adapters, mixtures of experts, quantized matmuls, state-space models and sampling."""
 # ruff: noqa: ANN001, ANN003, ANN201, ANN202
 
 from __future__ import annotations
@@ -93,7 +93,8 @@ def vllm(module: str):
 
 
 def _stand_in(name, values):
-    """A module that asks for drivers or devices as it is imported, with these values alone."""
+    """Replace a module that requires drivers or devices when it is imported by one with only these
+    values."""
     module = sys.modules[f"vllm.{name}"] = ModuleType(f"vllm.{name}")
     module.__dict__.update(values)
 
@@ -443,7 +444,7 @@ _adapters("adapters_decode", 64, 8, 16, 4096, 3)
 
 # mixtures of experts ------------------------------------------------------------------------------
 def _route(device, tokens, experts, k, block):
-    """Token ids by expert, padded to blocks, as `moe_align_block_size` gives them."""
+    """Token ids by expert, padded to blocks, as `moe_align_block_size` returns them."""
     weights, ids = torch.rand(tokens, experts, device=device).softmax(-1).topk(k, -1)
     # the same number of tokens for each expert, so that nothing is computed on the host
     ids = (torch.arange(tokens * k, device=device) % experts).view(tokens, k)
@@ -458,8 +459,8 @@ def _route(device, tokens, experts, k, block):
 
 
 def _moe(name, tokens, experts, columns, inner, k, block, dequantise, make, **flags):
-    """One matmul of a mixture of experts. `make(device, experts, columns, inner)` gives the
-    weights, their scales and zeros."""
+    """Register a case of one matmul of a mixture of experts. `make(device, experts, columns,
+    inner)` returns the weights, their scales and zero points."""
 
     @lambda build: add(f"vllm/{name}", build)
     def _build(device):
@@ -820,7 +821,7 @@ def convolution(device):
 
 
 def _sequences(lengths, device):
-    """Which sequence and which block of it each instance computes."""
+    """For each instance, the sequence and the block of the sequence that it computes."""
     blocks = (-(-lengths // 8)).tolist()
     sequence = [i for i, count in enumerate(blocks) for _ in range(count)]
     offset = [j for count in blocks for j in range(count)]

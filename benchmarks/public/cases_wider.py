@@ -1,5 +1,5 @@
 """fbgemm, gptqmodel, flashlib, spconv, triton_augment, tritonbench and applied_ai: jagged tensors,
-quantisation, machine learning that is no network, sparse convolutions, images and benchmarks."""
+quantization, classical machine learning, sparse convolutions, images and benchmarks."""
 # ruff: noqa: ANN001, ANN002, ANN003, ANN201, ANN202
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def fbgemm(module: str):
 
 
 def _starts(device, batch, longest):
-    """Where sequences of different lengths start."""
+    """The starts of sequences of different lengths."""
     lengths = longest // 2 + torch.arange(batch, device=device) * (longest // 2) // (batch - 1)
     return F.pad(lengths.cumsum(0), (1, 0)), batch * longest * 3 // 4
 
@@ -496,7 +496,7 @@ SPCONV = ("spconv_triton.pytorch", "spconv_triton.pytorch._impl")
 
 
 def _pairs(device, rows, taps):
-    """For each place of a kernel, the row that it reads, or -1."""
+    """For each tap of a filter, the row that it reads, or -1."""
     pairs = torch.randint(rows, (taps, rows), device=device, dtype=torch.int32)
     return torch.where(torch.rand(taps, rows, device=device) < 0.6, pairs, -1)
 
@@ -588,7 +588,8 @@ BENCH = (
 
 
 def bench(module: str):
-    """A module of an operator. Some import functions of a GPU that they do not call here."""
+    """The module of an operator. Some modules import functions of a GPU that they do not call
+    here."""
     with mock.patch.object(torch._C, "_cuda_getCurrentRawStream", None, create=True):
         alone("tritonbench.utils.env_utils", BENCH).is_cuda = lambda: True
         return alone(f"tritonbench.operators.{module}", BENCH, ("apex",))

@@ -1,11 +1,11 @@
-"""The kernels that programs of public packages launch, as TTIR: no GPU is needed.
+"""Collection of the kernels that programs of public packages launch, as TTIR. No GPU is needed.
 
     python benchmarks/public/collect.py --out FOLDER [--only PATTERN,...] [--configs 2]
 
-Runs the cases with a GPU that is not there, and writes each kernel once: `KEY.ttir`, what
-Triton's own front end makes of it, and `KEY.json`, its name, options and cases. A case that fails
-is noted in `failed.json` with the reason. Of a kernel's autotuned configurations, the first
-`--configs` are compiled, evenly spaced.
+Runs the cases on a simulated GPU (`fake_gpu.py`), and writes each kernel once: `KEY.ttir`, the
+output of Triton's own frontend, and `KEY.json`, its name, options and cases. A case that fails is
+recorded in `failed.json` with the reason. `--configs` evenly spaced configurations of an autotuned
+kernel are compiled.
 """
 # ruff: noqa: ANN001, ANN002, ANN201, ANN202
 
@@ -31,7 +31,7 @@ KEPT = (
 
 
 class Collector:
-    """Stages of Triton's CUDA backend that keep the TTIR, and compile nothing."""
+    """Stages of Triton's CUDA backend that record the TTIR, and compile nothing."""
 
     def __init__(self, directory: Path) -> None:
         self.directory, self.case, self.kernels = directory, "", {}
@@ -58,7 +58,7 @@ class Collector:
         CUDABackend.make_cubin = lambda *_: b"cubin"
 
     def keep(self, text: str, options) -> None:
-        """Write a kernel, unless it is there."""
+        """Write a kernel, unless its file exists."""
         name = re.search(r'tt\.func public @(?:"([^"]+)"|([\w.$]+))', text)
         chosen = {k: getattr(options, k, None) for k in KEPT}
         bare = re.sub(r"loc\([^\n]*\)|^#loc.*$", "", text, flags=re.MULTILINE)
@@ -75,7 +75,7 @@ class Collector:
 
 @contextmanager
 def time_limit(seconds: int):
-    """TimeoutError after so long."""
+    """A context that raises TimeoutError after `seconds`."""
 
     def stop(*_):
         raise TimeoutError(f"longer than {seconds} s")
@@ -89,7 +89,7 @@ def time_limit(seconds: int):
 
 
 def few_configurations(count: int) -> None:
-    """Autotuners try so many of their configurations, evenly spaced."""
+    """Let autotuners try `count` of their configurations, evenly spaced."""
     from triton.runtime.autotuner import Autotuner  # type: ignore[import-not-found]
 
     own = Autotuner.prune_configs
@@ -103,8 +103,8 @@ def few_configurations(count: int) -> None:
 
 
 def run_case(name: str, make) -> None:
-    """Run a case on the GPU that is not there. torch.compile is made to take its kernels for the
-    CPU instead, whose tensors are real: it cannot be run on tensors without memory."""
+    """Run a case on the simulated GPU. torch.compile generates its kernels for the CPU instead,
+    with real tensors, since it cannot run on tensors without memory."""
     if not name.startswith("inductor/"):
         make("cuda").run()
         return

@@ -1,12 +1,13 @@
-"""Kernels as TTIR compiled by tileir and by Triton: what is refused, and how long both take.
+"""Benchmark of compiling kernels in TTIR by tileir and by Triton: rejected kernels, and compile
+times.
 
     python benchmarks/public/compile.py DIRECTORY [--jobs 2] [--limit 60] [--only PATTERN,...]
 
-Reads what `collect.py` wrote, and writes `compiled.jsonl` there, a line for each kernel:
-whether tileir compiled it for sm_90a, the reason otherwise, milliseconds of both compilers from
-the text to the cubin (`maps_ms`: of the version with tensor maps, which the first launch compiles),
-registers, spills and shared memory of both, and bits of accesses to global memory. Kernels that are
-there already are passed over; a kernel that takes longer than `--limit` seconds is stopped.
+Reads the files that `collect.py` wrote, and writes `compiled.jsonl` there, a line for each kernel:
+whether tileir compiled it for sm_90a, the reason otherwise, milliseconds of both compilers from the
+text to the cubin (`maps_ms`: of the version with tensor maps, which the first launch compiles),
+registers, spills and shared memory of both, and bits of accesses to global memory. Kernels that the
+file already contains are skipped; a kernel that takes longer than `--limit` seconds is stopped.
 """
 # ruff: noqa: ANN001, ANN201
 
@@ -44,7 +45,7 @@ def importable() -> Path:
 
 
 def cpu_seconds() -> float:
-    """Seconds of processors that this process and those it waited for took."""
+    """Processor seconds of this process and of its finished children."""
     own, children = (
         resource.getrusage(resource.RUSAGE_SELF),
         resource.getrusage(resource.RUSAGE_CHILDREN),
@@ -53,7 +54,7 @@ def cpu_seconds() -> float:
 
 
 def tileir_row(text: str, options: dict[str, Any]) -> dict[str, Any]:
-    """Compile by the hook, with the text of the first stage from Triton's cache."""
+    """Compile by the hook, with the text of the first stage as Triton's cache has it."""
     from tileir.frontends.triton_backend import launcher
     from tileir.frontends.triton_backend.stages import compile_ttir
     from tileir_triton.launching import TENSOR_MAPS
@@ -113,7 +114,8 @@ EIATTR_MIN_STACK_SIZE. Their values are a symbol and a number, in 4 bytes each."
 
 
 def machine_code(cubin: bytes) -> dict[str, int]:
-    """Bytes of code, registers of a thread and bytes of its stack, from a cubin's sections."""
+    """The bytes of code, the registers of a thread and the bytes of its stack, from the sections of
+    a cubin."""
     import struct
 
     from tileir.backend.machine_code import code_bytes, sections
@@ -133,8 +135,8 @@ _ACCESS = re.compile(r"\b(ld|st)\.global((?:\.[\w:]+)*?)(\.v\d)?\.[bfus](\d+)\b"
 
 
 def accesses(ptx: str) -> dict[str, Any]:
-    """Instructions of a PTX text: counts of the accesses to global memory by direction and bits,
-    of barriers, shuffles, and accesses to shared and local memory."""
+    """Counts of instructions in a PTX text: accesses to global memory by direction and bits,
+    barriers, shuffles, and accesses to shared and local memory."""
     counts: Counter[str] = Counter()
     for kind, _, vector, bits in _ACCESS.findall(ptx):
         counts[f"{kind}{int(vector[2:] or 1) * int(bits) if vector else int(bits)}"] += 1
@@ -155,8 +157,8 @@ def accesses(ptx: str) -> dict[str, Any]:
 
 
 def one(path: Path, first: Path, pipe, with_triton: bool) -> None:
-    """In a process of its own: a kernel by both compilers, after another one by both. The first
-    one that a forked process compiles is charged copies of the memory that it shared."""
+    """Compile a kernel by both compilers in a separate process, after another kernel by both: the
+    first compilation in a forked process includes the cost of copying shared memory pages."""
     warm([first])
     meta = json.loads(path.with_suffix(".json").read_text())
     text = path.read_text()
@@ -173,9 +175,10 @@ _FIRST = 12
 
 
 def warm(paths: list[Path]) -> None:
-    """Compile some of the kernels by both compilers before processes are forked: the first ones of
-    a process are charged imports and, with Triton, a hash of its files. tileir imports a pass when
-    a kernel first needs it: all are imported here, as the library is that Triton loads at once."""
+    """Compile some of the kernels by both compilers before processes are forked. The first
+    compilations in a process include imports and, with Triton, a hash of its files. tileir imports
+    a pass when a kernel first needs it; here all are imported, since Triton loads its whole library
+    at once."""
     import_all()
     for path in paths[:: max(1, len(paths) // _FIRST)]:
         options = json.loads(path.with_suffix(".json").read_text())["options"]
@@ -184,8 +187,8 @@ def warm(paths: list[Path]) -> None:
 
 
 def import_all() -> None:
-    """Import the modules of tileir that a compilation may need, but those that need what is not
-    installed."""
+    """Import the modules of tileir that a compilation may need, except those whose dependencies are
+    not installed."""
     import tileir
 
     modules = [m for m in pkgutil.iter_modules(tileir.__path__, "tileir.") if not m.ispkg]
@@ -235,7 +238,8 @@ def main() -> int:
 
 
 def compile_all(paths: list[Path], jobs: int, limit: float, end: float, with_triton: bool):
-    """The rows of the kernels of `paths`, so many at once, each in a process of its own."""
+    """Yield the rows of the kernels of `paths`. `jobs` kernels are compiled at once, each in a
+    separate process."""
     waiting, running = list(reversed(paths)), []
     context = multiprocessing.get_context("fork")
     while (waiting or running) and time.monotonic() < end:

@@ -1,9 +1,9 @@
-"""A GPU that is not there: programs run to their end, their kernels are compiled and not launched.
+"""A simulated GPU: programs run to their end, and their kernels are compiled but not launched.
 
-Within `fake_gpu()` tensors have shapes and no memory (FakeTensor of torch), all of them say
-that they are on `cuda:0`, and Triton's active driver is one for sm_90 whose launches do nothing.
-So a library's kernels are compiled for the shapes that its authors use, on any machine and in the
-memory of none of the tensors. What depends on values (`item`, `tolist`) gets ones.
+Within `fake_gpu()`, tensors have shapes but no memory (FakeTensor of torch) and report the device
+`cuda:0`, and Triton's active driver is one for sm_90 whose launches do nothing. Kernels of a
+library are thus compiled for the shapes that its authors use, on any machine and without the memory
+of the tensors. Operators that depend on values (`item`, `tolist`) return ones.
 """
 # ruff: noqa: ANN001, ANN002, ANN003, ANN202, ANN204
 
@@ -34,8 +34,8 @@ PROPERTIES = types.SimpleNamespace(
 )  # fmt: skip
 
 
-class _Elsewhere(TorchFunctionMode):
-    """Runs calls of `cuda` on the CPU, if there is no GPU."""
+class _CpuFallback(TorchFunctionMode):
+    """A mode that runs calls of `cuda` on the CPU, if there is no GPU."""
 
     def __torch_function__(self, function, types, args=(), kwargs=None):
         kwargs = dict(kwargs or {})
@@ -55,7 +55,8 @@ class _Elsewhere(TorchFunctionMode):
 
 
 def _backward(tensor, gradient=None, retain_graph=None, create_graph=False, inputs=None):
-    """`Tensor.backward`, not as a function that modes stand before: they hold in what it calls."""
+    """`Tensor.backward` as a function that modes do not intercept: they apply to the operators that
+    it calls."""
     gradient = torch.ones_like(tensor) if gradient is None else gradient
     torch.autograd.graph._engine_run_backward(
         (tensor,), (gradient,), bool(retain_graph), create_graph, (),
@@ -71,9 +72,9 @@ def _on_cpu(value):
     return value
 
 
-def _seen_from_outside(inside, outside):
-    """A property that modules of torch and tileir see as `inside` gives it, and all others as
-    `outside`."""
+def _property_by_caller(inside, outside):
+    """A property with the value `inside` for modules of torch and tileir, and `outside` for all
+    others."""
 
     def get(self):
         caller = sys._getframe(1).f_globals.get("__name__", "")
@@ -101,7 +102,7 @@ class _Stream(_Event):
 
 
 class _Generator:
-    """A generator of random numbers: a seed and an offset."""
+    """A random number generator: a seed and an offset."""
 
     def __init__(self) -> None:
         self.state = torch.zeros(2, dtype=torch.int64)
@@ -113,7 +114,7 @@ class _Generator:
 
 
 class _CpuGenerator(torch.Generator):
-    """A generator of random numbers on the CPU, for every device."""
+    """A random number generator on the CPU, for every device."""
 
     def __new__(cls, device="cpu"):
         return torch.Generator.__new__(cls, "cpu")
@@ -130,7 +131,7 @@ class _Context:
 
 
 def _cuda() -> dict[str, Any]:
-    """Functions of `torch.cuda`, of one H100."""
+    """The functions of `torch.cuda`, for one H100."""
     return {
         "is_available": lambda: True, "is_initialized": lambda: True, "device_count": lambda: 1,
         "current_device": lambda: 0, "set_device": lambda _: None, "synchronize": lambda *_: None,
@@ -167,7 +168,7 @@ def _launcher(_source, _metadata):
 
 
 def _driver():
-    """A driver of Triton for the GPU that is not there."""
+    """A driver of Triton for the simulated GPU."""
     from triton.backends.compiler import GPUTarget  # type: ignore[import-not-found]
 
     run = lambda call, *_, quantiles=None, **__: (call(), [1.0] * len(quantiles or [1]))[1]  # noqa: E731
@@ -183,9 +184,9 @@ def _driver():
 
 
 def _operators(stack: ExitStack) -> None:
-    """Operators that libraries define run what they are defined by, as PyTorch does in the end:
-    modes do not hold in what PyTorch calls. So do kernels of Triton within them. Operators with
-    gradients of their own are called as they are."""
+    """Let operators that libraries define run their implementations, as PyTorch does in the end:
+    modes do not apply to the functions that PyTorch calls. The same applies to Triton kernels
+    within them. Operators with their own gradients are called unchanged."""
     from torch._library.custom_ops import OPDEFS, CustomOpDef  # type: ignore[import-not-found]
     from torch._library.triton import set_wrap_triton_enabled  # type: ignore[import-not-found]
     from torch._ops import OpOverloadPacket  # type: ignore[import-not-found]
@@ -210,7 +211,7 @@ def _operators(stack: ExitStack) -> None:
 
 
 def _address(self) -> int:
-    """An aligned address, which nothing is at."""
+    """An aligned address at which there is no memory."""
     return (1 << 40) + self.storage_offset() * self.element_size()
 
 
@@ -221,7 +222,7 @@ def _time(call, *_, quantiles=None, return_mode="mean", **__):
 
 @contextmanager
 def fake_gpu() -> Iterator[FakeTensorMode]:
-    """One H100 that compiles and does not run."""
+    """A context with one simulated H100, for which kernels are compiled and not run."""
     import triton.testing  # type: ignore[import-not-found]
     from triton.runtime.driver import driver  # type: ignore[import-not-found]
 
@@ -233,9 +234,9 @@ def fake_gpu() -> Iterator[FakeTensorMode]:
         fake = FakeTensorMode(allow_non_fake_inputs=True)
         real = FakeTensor.device
         properties = {
-            "device": _seen_from_outside(real.fget, CUDA),
-            "is_cuda": _seen_from_outside(lambda _: False, True),
-            "is_cpu": _seen_from_outside(lambda _: True, False),
+            "device": _property_by_caller(real.fget, CUDA),
+            "is_cuda": _property_by_caller(lambda _: False, True),
+            "is_cpu": _property_by_caller(lambda _: True, False),
             "data_ptr": _address,
             "tolist": lambda self: _ones(self.shape),
             "get_device": lambda _: 0,
@@ -249,14 +250,14 @@ def fake_gpu() -> Iterator[FakeTensorMode]:
         driver.set_active(_driver())
         _operators(stack)
         enter(fake)
-        enter(_Elsewhere())
+        enter(_CpuFallback())
         yield fake
 
 
 @contextmanager
 def cpu_as_gpu() -> Iterator[None]:
-    """Tensors of the CPU say that they are on `cuda:0`, and kernels run there by Triton's backend
-    `cpu`. What is asked of `torch.cuda` is answered for one H100."""
+    """A context in which tensors of the CPU report the device `cuda:0`, and kernels run there by
+    Triton's backend `cpu`. Functions of `torch.cuda` return values for one H100."""
     import triton.testing  # type: ignore[import-not-found]
     from triton.backends import backends  # type: ignore[import-not-found]
     from triton.runtime.driver import driver  # type: ignore[import-not-found]
@@ -283,9 +284,9 @@ def cpu_as_gpu() -> Iterator[None]:
         enter(mock.patch.object(torch, "Generator", _CpuGenerator))
         real = torch.Tensor.device
         properties = {
-            "device": _seen_from_outside(real.__get__, CUDA),
-            "is_cuda": _seen_from_outside(lambda _: False, True),
-            "is_cpu": _seen_from_outside(lambda _: True, False),
+            "device": _property_by_caller(real.__get__, CUDA),
+            "is_cuda": _property_by_caller(lambda _: False, True),
+            "is_cpu": _property_by_caller(lambda _: True, False),
             "get_device": lambda _: 0,
         }
         for name, value in properties.items():
@@ -295,12 +296,12 @@ def cpu_as_gpu() -> Iterator[None]:
         enter(mock.patch.object(torch.Tensor, "backward", _backward))
         driver.set_active(Driver())
         _operators(stack)
-        enter(_Elsewhere())
+        enter(_CpuFallback())
         yield
 
 
 def _values() -> dict[Any, Any]:
-    """The results of operators that depend on values: as if all values were ones."""
+    """The results of operators that depend on values, as if all values were ones."""
     aten = torch.ops.aten
 
     def one(_mode, _op, tensor):
@@ -317,8 +318,8 @@ def _values() -> dict[Any, Any]:
 
 @contextmanager
 def no_fake_gpu() -> Iterator[None]:
-    """Tensors are those of the CPU, and torch.compile builds kernels of Triton for them, which
-    are not launched. Inputs are aligned to 16 bytes, as on a GPU."""
+    """A context in which tensors are those of the CPU, and torch.compile builds Triton kernels for
+    them that are not launched. Inputs are aligned to 16 bytes, as on a GPU."""
     import torch._inductor.config as config  # type: ignore[import-not-found]
     import torch._inductor.graph as graph  # type: ignore[import-not-found]
     from torch.overrides import _pop_mode_temporarily as no_function_mode

@@ -1,18 +1,18 @@
-"""Kernels of public packages on a GPU, unmodified, compiled by tileir and by Triton.
+"""Benchmark of unmodified kernels of public packages on a GPU, compiled by tileir and by Triton.
 
     python benchmarks/public/measure.py --out FOLDER [--seconds 280] [--only PATTERN,...]
                                         [--jobs 14]
 
 Cases run in the order of the patterns. Writes `measured.json` in FOLDER after each case, and
-continues with what is missing there. On each GPU two processes are alive, one for each compiler,
-and alternate: a case runs in one and then in the other, with the same inputs, by themselves on one
-GPU. Before and meanwhile other processes fill both caches of kernels, on the processors alone. A
-case that takes longer than `--limit` seconds is given up, and its process replaced.
+continues with the cases that are missing there. Each GPU has two processes, one per compiler, which
+alternate: a case runs first in one and then in the other, with the same inputs, and nothing else
+uses the GPU. Before and meanwhile, other processes fill both caches of kernels, using only the CPU.
+A case that takes longer than `--limit` seconds is abandoned, and its process is replaced.
 
-A case has, for each of its kernels: microseconds by both compilers (medians, launched after a
-write of 256 MiB), registers, spills, shared memory, warps and instructions; and, for its results,
-the largest error of both compilers relative to f64 where torch has the operator, and of one
-relative to the other. `report.py` shows them.
+A case has, for each of its kernels: microseconds by both compilers (medians, launched after a write
+of 256 MiB), registers, spills, shared memory, warps and instructions; and, for its results, the
+largest error of both compilers relative to f64 where torch has the operator, and of one relative to
+the other. `report.py` shows them.
 """
 # ruff: noqa: ANN001, ANN201
 
@@ -40,7 +40,7 @@ IMPORTING = 60
 
 
 def environment(compiler: str, cache: Path, tree: Path, configs: int) -> dict[str, str]:
-    """In which a compiler builds all kernels."""
+    """The environment variables with which a compiler builds all kernels."""
     variables = {k: v for k, v in os.environ.items() if not k.startswith("TILEIR_")}
     path = os.pathsep.join([str(tree), *filter(None, [os.environ.get("PYTHONPATH")])])
     return {
@@ -55,7 +55,7 @@ def environment(compiler: str, cache: Path, tree: Path, configs: int) -> dict[st
 
 
 class Runner:
-    """The process that runs cases with a compiler."""
+    """The process that runs cases with one compiler."""
 
     def __init__(self, compiler: str, names: dict[str, str], log: Path, gpu: str) -> None:
         self.compiler, self.log = compiler, log
@@ -191,7 +191,7 @@ def without_results(rows: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]
 
 
 def visible_gpus() -> list[str]:
-    """The GPUs of this machine, by what names them in CUDA_VISIBLE_DEVICES."""
+    """The GPUs of this machine, by their names in CUDA_VISIBLE_DEVICES."""
     named = os.environ.get("CUDA_VISIBLE_DEVICES")
     if named:
         return named.split(",")
@@ -200,8 +200,8 @@ def visible_gpus() -> list[str]:
 
 
 def start_builders(selected, names, logs, options):
-    """Processes that compile the cases in their order, each every so many, and the cases of
-    torch.compile, which need the GPU for that."""
+    """Start processes that compile the cases in their order, each every n-th one; and those of the
+    cases of torch.compile, which need the GPU for that."""
     share, gpus, output = max(1, options.jobs // 2), visible_gpus(), []
     programs = [n for n in selected if n.startswith("inductor/")]
     others = [n for n in selected if not n.startswith("inductor/")]
@@ -221,8 +221,8 @@ def start_builders(selected, names, logs, options):
 
 
 def wait_for(builders, end: float) -> None:
-    """Until nothing else runs on the GPU, and for some seconds in which the other builders get
-    ahead; then end those that hold the GPU still."""
+    """Wait until nothing else uses the GPU, plus some seconds in which the other builders get
+    ahead; then end the builders that still use the GPU."""
     begin, half = time.monotonic(), time.monotonic() + (end - time.monotonic()) / 2
     while time.monotonic() < half:
         waiting = [m for p, m in builders if p.poll() is None]

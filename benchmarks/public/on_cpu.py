@@ -1,17 +1,17 @@
-"""Programs of torch.compile and of libraries of kernels on the CPU, by unmodified Triton through
-the backend `cpu`: are the results those of torch?
+"""Test of programs of torch.compile and of kernel libraries on the CPU, by unmodified Triton
+through the backend `cpu`: results are compared with those of torch.
 
     python benchmarks/public/on_cpu.py [--only PATTERN,...] [--mode native] [--limit 60]
                                        [--log FILE] [--table]
 
-Runs the cases of this folder with smaller numbers (`small.py`), each in a process of its own, and
-compares what it computes with its reference. Programs of torch.compile are compared with the same
-programs run by torch, too. Libraries take tensors of the CPU for those of a GPU (`fake_gpu.py`).
-Of a case without a reference the results are asked to be numbers.
+Runs the cases of this folder with smaller numbers (`small.py`), each in a separate process, and
+compares the results with the reference. Programs of torch.compile are also compared with the same
+programs run by torch. Libraries treat tensors of the CPU as those of a GPU (`fake_gpu.py`). If a
+case has no reference, its results must be numbers.
 
 `--log` keeps the outcomes, and its cases are not run again. `--table` writes the counts of the log
-to `benchmarks/results/public_cpu.json` and to the table of docs/reference/triton-backend.md. Exits
-with 1 where a result was wrong or a kernel was not compiled.
+to `benchmarks/results/public_cpu.json` and to the table of docs/reference/triton-backend.md. The
+exit status is 1 if a result was wrong or a kernel was not compiled.
 """
 # ruff: noqa: ANN001, ANN003, ANN201, ANN202
 
@@ -96,7 +96,7 @@ def main() -> int:
 
 
 def prepare(mode: str) -> None:
-    """Environment and imports, before Triton is imported."""
+    """Set up the environment and imports, before Triton is imported."""
     sys.path[:0] = [str(HERE), str(HERE.parent)]
     from compile import importable
 
@@ -116,8 +116,8 @@ def load(name: str) -> None:
 
 
 def import_libraries(packages: set[str]) -> None:
-    """Import what the cases of packages import, once for all processes. Of each autotuned kernel
-    one configuration runs."""
+    """Import the libraries that the cases of packages need, once for all processes. Autotuned
+    kernels run with one configuration."""
     from collect import few_configurations
 
     few_configurations(1)
@@ -130,7 +130,8 @@ def import_libraries(packages: set[str]) -> None:
 
 
 def warm_up() -> None:
-    """Import what processes of torch.compile need, by compiling a program that is not run."""
+    """Import the modules that processes of torch.compile need, by compiling a program that is not
+    run."""
     import torch  # type: ignore[import-not-found]
 
     from tileir.frontends.triton_backend.cpu import programs  # noqa: F401
@@ -144,7 +145,7 @@ def warm_up() -> None:
 
 
 def warm_up_launches() -> None:
-    """Import what processes of libraries need, by running a kernel."""
+    """Import the modules that processes of libraries need, by running a kernel."""
     import torch  # type: ignore[import-not-found]
     import triton  # type: ignore[import-not-found]
     import triton.language as tl  # type: ignore[import-not-found]
@@ -161,8 +162,8 @@ def warm_up_launches() -> None:
 
 @contextmanager
 def inductor_for_triton():
-    """Inductor makes kernels of Triton for the CPU, takes the first configuration of each, and
-    random numbers are those of torch."""
+    """Let Inductor generate Triton kernels for the CPU and take the first configuration of each.
+    Random numbers are those of torch."""
     import torch._inductor.config as config  # type: ignore[import-not-found]
     from torch._inductor.runtime.triton_heuristics import (  # type: ignore[import-not-found]
         CachingAutotuner,
@@ -224,8 +225,8 @@ def _child(name: str, make, limit: int, pipe) -> None:
 
 
 def watch_kernels() -> dict[str, str]:
-    """The kernels that are loaded from now on, and what runs them: `native`, or why the
-    interpreter does."""
+    """The kernels that are loaded from now on, each with the way it runs: `native`, or the reason
+    why the interpreter runs it."""
     from tileir.errors import TileirError
     from tileir.frontends.triton_backend.cpu import programs
 
@@ -251,7 +252,7 @@ def watch_kernels() -> dict[str, str]:
 
 
 def check(name: str, make) -> dict[str, Any]:
-    """Compare what a case computes with its reference."""
+    """Compare the results of a case with its reference."""
     import torch  # type: ignore[import-not-found]
     from cases import tensors
 
@@ -291,9 +292,9 @@ def run_compiled(name: str, make) -> list[Any]:
 
 
 def with_seed(name: str, call):
-    """The result of `call` with random numbers that depend only on the name. The names of a case
-    and of its run differ: gradients of results that were drawn like the inputs are near 0, and
-    rounding is all that is left of them."""
+    """The result of `call` with random numbers that depend only on the name. The seeds of a case
+    and of its run differ: gradients of results that are drawn like the inputs are near 0, so that
+    only rounding errors would be left."""
     import torch  # type: ignore[import-not-found]
 
     torch.manual_seed(zlib.crc32(name.encode()))
@@ -301,8 +302,8 @@ def with_seed(name: str, call):
 
 
 def verdict(results, expected, exactly: bool, other=None) -> dict[str, Any]:
-    """`right` where results are as close to `expected` as the types of both allow, or half as
-    close as `other` results."""
+    """`right` if results are as close to `expected` as the types of both allow, or half as close as
+    the results `other`."""
     from worker import error
 
     if [t.shape for t in results] != [t.shape for t in expected]:
@@ -346,7 +347,7 @@ def summary(rows: dict[str, dict[str, Any]]) -> dict[str, dict[str, int]]:
 
 
 def table_rows(packages: dict[str, dict[str, int]]):
-    """A line for each package."""
+    """Yield a row for each package."""
     yield ("package", "programs", *OUTCOMES, "kernels", "native")
     for package, counts in packages.items():
         total = sum(counts[o] for o in OUTCOMES)

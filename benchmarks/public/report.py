@@ -1,9 +1,9 @@
-"""A table and a chart of what `measure.py` result.
+"""A table and a chart of the results of `measure.py`.
 
     python benchmarks/public/report.py DIRECTORY
 
-Writes `kernels.json`, a row for each kernel, slowest first relative to Triton, with what limits it;
-`kernels.svg`, a bar for each; and prints the totals.
+Writes `kernels.json`, a row for each kernel with the reason why it is slower, the slowest relative
+to Triton first; `kernels.svg`, a bar for each; and prints the totals.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def rows(measured: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def limits(ours: dict[str, Any], theirs: dict[str, Any]) -> str:
-    """In what the code of a slower kernel differs."""
+    """The difference between the codes that may explain why the kernel of tileir is slower."""
     result = []
     if ours.get("compiled_by") == "triton":
         return "compiled by Triton"
@@ -69,7 +69,7 @@ def _width(accesses: dict[str, int], kind: str) -> float:
 
 
 def _resident(kernel: dict[str, Any]) -> int:
-    """Warps of a kernel that an SM of compute capability 9.0 holds at once."""
+    """The number of resident warps of a kernel on a multiprocessor of compute capability 9.0."""
     warps = kernel.get("warps", 4)
     registers = 65536 // (max(kernel.get("registers", 32), 1) * 32 * warps)
     shared = 233472 // (kernel.get("shared", 0) + 1024)
@@ -77,7 +77,7 @@ def _resident(kernel: dict[str, Any]) -> int:
 
 
 def wrong(measured: dict[str, Any]) -> list[str]:
-    """Cases whose results by tileir are farther from the truth than Triton's."""
+    """Cases whose results by tileir are farther from the reference than Triton's."""
     result = []
     for name, case in measured.items():
         ours, theirs = case["tileir"], case["triton"]

@@ -1,7 +1,8 @@
-"""The modules of cases with smaller numbers, for a machine that computes what they ask for slowly.
+"""Import of the modules of cases with smaller numbers, for machines on which the original extents
+take too long.
 
-Every whole number of a module above 128 becomes a 32nd of it and at least 128, so extents that are
-equal stay equal, indices stay below the extents that bound them, and powers of two stay that.
+Every integer of a module above 128 is divided by 32, but stays at least 128. Extents that are equal
+stay equal, indices stay below the extents that bound them, and powers of two stay powers of two.
 """
 
 from __future__ import annotations

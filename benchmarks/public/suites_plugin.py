@@ -38,7 +38,7 @@ _stack = ExitStack()
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_load_initial_conftests() -> None:
-    """Prepare what tests find before any of their files is imported."""
+    """Prepare the environment of the tests before any of their files is imported."""
     from collect import few_configurations
 
     gc.disable()  # nothing that is collected ends before the cases run
@@ -68,8 +68,8 @@ def _import_without_running(name: str) -> None:
 
 
 def _note_kernels() -> None:
-    """Note each kernel that tileir is asked to compile from now on: its name and warps, a digest of
-    its text, and `tileir`, or why tileir does not compile it."""
+    """Record each kernel that tileir is requested to compile from now on: its name and warps, a
+    digest of its text, and `tileir`, or the reason why tileir does not compile it."""
     if os.environ.get("TILEIR_IN_TRITON", "0") == "0":
         return
     from tileir.frontends.triton_backend import stages
@@ -90,7 +90,8 @@ def _note_kernels() -> None:
 
 
 def pytest_collection_modifyitems(items: list[Any]) -> None:
-    """A fixed order, shuffled: the first case of every function comes before the second of any."""
+    """Sort the cases in a fixed shuffled order: the first case of every function comes before the
+    second case of any."""
     only = set(Path(_ONLY).read_text().splitlines()) if _ONLY else None
     items.sort(key=lambda item: zlib.crc32(item.nodeid.encode()))
     seen: Counter[str] = Counter()
@@ -105,7 +106,7 @@ def pytest_collection_modifyitems(items: list[Any]) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtestloop(session: Any) -> bool:
-    """Run the cases that no other process has taken, each with fixtures of its own."""
+    """Run the cases that no other process has taken, each with its own fixtures."""
     _write({
         "collected": Counter(item.nodeid.partition("::")[0] for item in session.items),
         "failures": session.testsfailed,

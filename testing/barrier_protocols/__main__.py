@@ -1,4 +1,4 @@
-"""The command."""
+"""The command `python -m tileir.testing.barrier_protocols`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _RUNNERS: list[Runner] = []
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command; 1 where anything is wrong or survives."""
+    """Run the command. Returns 1 if a schedule fails or a removal survives."""
     parser = argparse.ArgumentParser(
         prog="python -m tileir.testing.barrier_protocols", description=__doc__
     )
@@ -43,7 +43,7 @@ def _submit(
 
 
 def _order(number: int, seed: int) -> str | None:
-    """The error of an order, if any."""
+    """The error of the schedule of `seed` for case `number`; None if there is none."""
     try:
         _RUNNERS[number].run(seed)
     except AssertionError as error:
@@ -58,7 +58,7 @@ def _detects_removal(number: int, at: int) -> bool:
 def _report(
     runner: Runner, orders: Sequence[Future[str | None]], removed: Sequence[Future[bool]]
 ) -> int:
-    """Write what came of a kernel; how much of it is bad."""
+    """Print the results of a kernel. Returns the number of failures and survivors."""
     name = runner.case.name
     wrong = [text for future in orders if (text := future.result()) is not None]
     quiet = [s for s, f in zip(runner.sites, removed, strict=True) if not f.result()]

@@ -47,8 +47,8 @@ PIPELINES = {
 
 @attrs.frozen(eq=False)
 class ProtocolCase:
-    """A warp-specialized kernel and arguments for it; its outputs are the arguments with the
-    numbers `places`."""
+    """A warp-specialized kernel and its arguments. The arguments with the indices `places` are
+    outputs."""
 
     name: str
     module: Module
@@ -60,13 +60,13 @@ class ProtocolCase:
     """The numbers of arguments that it accumulates to."""
 
     def reference(self) -> list[Array]:
-        """The outputs by the interpreter."""
+        """The outputs computed by the interpreter."""
         arguments = self.fresh_arguments()
         interpret(self.module, None, self.grid, arguments)
         return self.outputs(arguments)
 
     def fresh_arguments(self) -> list[Any]:
-        """The arguments, with NaN in outputs, and zeros in those that are accumulated to."""
+        """New arguments. Outputs contain NaN, or zeros if the kernel accumulates to them."""
         values = {place: 0.0 if place in self.accumulated else np.nan for place in self.places}
         empty = {n: np.full_like(self.arguments[n], value) for n, value in values.items()}
         return [empty.get(place, value) for place, value in enumerate(self.arguments)]
@@ -88,7 +88,7 @@ GATHERED_A = {"prologue": (4, 0, 0), "access": (5, 0, 0)}
 
 
 def cases() -> Iterator[ProtocolCase]:
-    """Matmuls, attention and its gradient by every pipeline of warp specialization."""
+    """Yield matmuls, attention and its gradient, for every pipeline of warp specialization."""
     yield gradient_case("sink-wgmma-waits", SINK_WAITS)
     yield matmul_case("cooperative loads", PIPELINES["persist"], ODD_SHAPE, (2, 2, 2))
     yield matmul_case("TMA and cooperative loads", PIPELINES["persist"], ODD_SHAPE, (0, 2, 2))
@@ -115,8 +115,8 @@ def matmul_case(
     name: str, how: How, shape: tuple[int, int, int] = SHAPE,
     units: tuple[int, ...] = (), tile: tuple[int, int, int] = (64, 64, 32),
 ) -> ProtocolCase:  # fmt: skip
-    """A matmul with partial tiles; `units` are the alignments of parameters that no tensor map has
-    (`tileir.backend.tma.host_plan.NON_TMA_ALIGNMENTS`)."""
+    """A matmul with partial tiles. `units` are the alignments of parameters that no tensor map can
+    describe (`tileir.backend.tma.host_plan.NON_TMA_ALIGNMENTS`)."""
     m, n, k = shape
     random = np.random.default_rng(m)
     a, b = (random.standard_normal(s).astype(np.float16) for s in ((m, k), (k, n)))
@@ -129,8 +129,8 @@ def matmul_case(
 
 
 def attention_case(name: str, how: How, rows: int) -> ProtocolCase:
-    """Causal attention with so many instances that the stages of rings wrap around in persistent
-    blocks; two warpgroups for 128 rows."""
+    """Causal attention with enough instances for the stages of rings to wrap around in persistent
+    blocks. For 128 rows, there are two warpgroups."""
     t, heads = 150, 3
     random = np.random.default_rng(t)
     q, k, v = (random.standard_normal((heads, t, 32)).astype(np.float16) for _ in range(3))
@@ -140,9 +140,9 @@ def attention_case(name: str, how: How, rows: int) -> ProtocolCase:
 
 
 def gradient_case(name: str, how: How, *, fused: bool = False) -> ProtocolCase:
-    """The gradient of keys in causal attention: the loops of the last keys have fewer iterations
-    than rings have stages. `fused`: by two warpgroups, with the contribution to the gradient of
-    queries accumulated."""
+    """The gradient of keys in causal attention. The loops of the last keys have fewer iterations
+    than rings have stages. With `fused`, two warpgroups also accumulate the contribution to the
+    gradient of queries."""
     t, heads, padded_rows = (200, 2, 256) if fused else (80, 4, 256)
     random = np.random.default_rng(t)
     q, g = (random.standard_normal((heads, t, 32)).astype(np.float16) for _ in range(2))
@@ -156,7 +156,7 @@ def gradient_case(name: str, how: How, *, fused: bool = False) -> ProtocolCase:
 
 
 def generated_case(name: str, how: How, features: Mapping[str, Digits]) -> ProtocolCase:
-    """A generated matmul with those features."""
+    """A generated matmul with the features `features`."""
     result = program(Features(features))
     module, by_name = _warp_specialize(result.module, how), result.arguments()
     names = [p.name or "" for p in result.module.functions[result.kernel].parameters]
@@ -175,7 +175,7 @@ def _warp_specialize(module: Module, how: How) -> Module:
 def _case(
     name: str, module: Module, grid: tuple[int, ...], arguments: tuple[Any, ...], *places: int
 ) -> ProtocolCase:
-    """The case of a kernel; persistent kernels take the grid as arguments."""
+    """The case of a kernel. Persistent kernels get the extents of the grid as arguments."""
     kernel = next(f for f in module.functions.values() if f.kernel)
     more = len(kernel.parameters) - len(arguments)
     first, second, third = (2, 1, 1) if more else grid

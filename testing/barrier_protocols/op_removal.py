@@ -1,4 +1,4 @@
-"""Removes the ops that order accesses, one at a time."""
+"""Removal of the ops that order accesses, one at a time."""
 
 from __future__ import annotations
 
@@ -31,7 +31,8 @@ _ORDERS = 16
 
 @attrs.frozen
 class RemovalSite:
-    """An op that orders others: function, block, number in the block."""
+    """The position of an op that orders others: the function, the block, and the index in the
+    block."""
 
     function: str
     block: str
@@ -40,13 +41,13 @@ class RemovalSite:
 
     @property
     def name(self) -> str:
-        """Op, function and block."""
+        """The op, the function and the block as text."""
         return f"{self.op.mnemonic} in @{self.function}, {self.block}"
 
 
 @attrs.define(eq=False)
 class Runner:
-    """A case compiled once, to be run in many schedules with ops removed."""
+    """A case that is compiled once and run in many schedules, with ops removed."""
 
     case: ProtocolCase
     staged: Any = attrs.field(init=False)
@@ -67,7 +68,8 @@ class Runner:
         return list(sites(self.module))
 
     def run(self, seed: int, module: Module | None = None) -> None:
-        """Run in the schedule of `seed`. Raises AssertionError with the failure."""
+        """Run the case in the schedule of `seed`. Raises AssertionError that describes the
+        failure."""
         arguments, done, machine = self.case.fresh_arguments(), self.staged, target("sm_90a")
         simt.run(
             module or self.module, done.kernel, self.case.grid, arguments, machine, done.memory,
@@ -81,7 +83,7 @@ class Runner:
                 raise AssertionError(f"{np.count_nonzero(~near)} elements are wrong")
 
     def detects_removal(self, site: RemovalSite) -> bool:
-        """Whether the removal of an op has an effect in one of a few schedules."""
+        """Whether the removal of the op has an effect in one of a few schedules."""
         changed = without(self.module, site)
         return any(self._fails(changed, seed) for seed in range(_ORDERS))
 
@@ -94,7 +96,7 @@ class Runner:
 
 
 def sites(module: Module) -> Iterator[RemovalSite]:
-    """The ordering ops of a module."""
+    """Yield the positions of the ops of a module that order others."""
     for name, function in module.functions.items():
         for label, block in function.blocks.items():
             for index, op in enumerate(block.ops):
@@ -103,7 +105,8 @@ def sites(module: Module) -> Iterator[RemovalSite]:
 
 
 def without(module: Module, site: RemovalSite) -> Module:
-    """`module` less one op; a wait for wgmma groups waits for none."""
+    """`module` without the op at `site`. A wait for wgmma groups is kept, but waits for none of
+    them."""
     function, op = module.functions[site.function], site.op
     block = function.blocks[site.block]
     instead = (op.evolve(pending=_NO_WAIT),) if op.mnemonic == "gpu.wgmma_wait" else ()

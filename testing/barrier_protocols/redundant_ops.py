@@ -1,5 +1,5 @@
-"""Ops that are redundant in some kernels, and why: the passes also write them for blocks that
-continue, or there are two waits either of which would suffice."""
+"""Ops that are redundant in some kernels, and the reasons: the passes insert them for blocks that
+continue, or there are two waits, either of which would suffice."""
 
 from __future__ import annotations
 
@@ -30,10 +30,11 @@ _REASONS: Mapping[str, Mapping[str, str]] = {
 
 
 def reasons(kernel: str) -> Mapping[str, str]:
-    """The redundant ops of a kernel and why they are, in program order."""
+    """The redundant ops of a kernel in program order, each with the reason."""
     return _REASONS.get(kernel, {})
 
 
 def reason(kernel: str, site: str) -> str | None:
-    """Why the op is redundant in that kernel; None if it is not known to be."""
+    """The reason why the op is redundant in that kernel; None if it is not known to be
+    redundant."""
     return reasons(kernel).get(site)

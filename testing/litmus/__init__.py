@@ -3,19 +3,19 @@
     python -m tileir.testing.litmus --on gpu --runs 1000000 --out FILE.json [--seconds 170]
     python -m tileir.testing.litmus --on interpreter --runs 60 --only mp,lb
 
-A test is a `.tir` file in `programs/` with one kernel. `litmus.instances` program instances
-make one run. A launch has many groups of them, and each group makes `iterations` runs, for which
-its instances wait a bounded time for each other. Every run has its own locations: `litmus.x` and so
-on are elements per run of the parameter of that name, initially zero. The results of a run are in
-`r0`, `r1`, ..., initially -1; together they are its outcome, which has to be among
-`litmus.allowed`; `litmus.forbidden` names outcomes to be counted although none may occur. `sync`
-has 32 elements per group.
+A test is a `.tir` file in `programs/` with one kernel. A group of `litmus.instances` program
+instances performs runs of the test. A launch has many groups, and each performs `iterations` runs,
+for which its instances wait a bounded time for each other. Every run has its own memory: `litmus.x`
+and so on are the numbers of elements per run of the parameter of that name, initially zero. The
+results of a run are in `r0`, `r1`, ..., initially -1. Together they are its outcome, which must be
+among `litmus.allowed`. `litmus.forbidden` lists outcomes that must not occur and are counted as
+well. `sync` has 32 elements per group.
 
-A second table accumulates rows under locks, as the backward pass of layer normalisation does, and
-checks every total. FILE is written after every test, with the seconds that each took; a second
-call leaves out the tests that are in it, unless `--fresh` is given. The exit status is 0; 1 where
-an outcome was forbidden or a total wrong; 2 where the tests cannot run here; 3 where the time is
-over before the last test. After Alglave et al., "GPU Concurrency: Weak Behaviours and Programming
+A second table accumulates rows under locks, as the backward pass of layer normalization does, and
+checks every total. FILE is written after every test, with the seconds that each took. A second call
+skips the tests that are in it, unless `--fresh` is passed. The exit status is 0 on success; 1 if an
+outcome was forbidden or a total wrong; 2 if the tests cannot run here; 3 if the time is over before
+the last test. The tests follow Alglave et al., "GPU Concurrency: Weak Behaviours and Programming
 Assumptions" (ASPLOS 2015), and Lustig et al., "A Formal Analysis of the NVIDIA PTX Memory
 Consistency Model" (ASPLOS 2019).
 """
@@ -46,7 +46,7 @@ _ROWS, _COLUMNS, _LOCKS = 256, 256, 8
 
 @attrs.frozen
 class Litmus:
-    """A test: `sizes` are elements per run by parameter."""
+    """A litmus test. `sizes` are the elements per run by parameter."""
 
     name: str
     module: Module
@@ -58,8 +58,8 @@ class Litmus:
 
     @staticmethod
     def of(module: Module, name: str) -> Litmus:
-        """The test that `module` states in its metadata. Raises ValueError where that is
-        incomplete or contradicts itself."""
+        """The test that the metadata of `module` describes. Raises ValueError if the metadata is
+        incomplete or inconsistent."""
         stated = {k.removeprefix("litmus."): v for k, v in module.metadata.items()}
         names = [p.name or "" for p in module.kernel().parameters]
         results = tuple(n for n in names if n[:1] == "r" and n[1:].isdigit())
@@ -79,7 +79,7 @@ class Litmus:
         )
 
     def is_allowed(self, outcome: str) -> bool:
-        """Whether `outcome`, its numbers between spaces, may occur."""
+        """Whether `outcome`, its numbers separated by spaces, may occur."""
         return outcome in self.allowed
 
 
@@ -92,7 +92,7 @@ def _number(value: Any) -> int:
 
 
 def tests(folder: Path = FOLDER, only: Sequence[str] = ()) -> Iterator[Litmus]:
-    """The tests of `folder`, those that `only` names where it names any."""
+    """Yield the tests of `folder`, or only those that `only` names, if it names any."""
     for path in sorted(folder.glob("*.tir")):
         if not only or path.stem in only:
             yield Litmus.of(parse(path.read_text(), str(path)), path.stem)
@@ -101,8 +101,8 @@ def tests(folder: Path = FOLDER, only: Sequence[str] = ()) -> Iterator[Litmus]:
 def run(
     test: Litmus, machine: Executor, groups: int, iterations: int, **options: Any
 ) -> Counter[str]:
-    """Outcomes of `groups` times `iterations` runs, in one launch. Raises what the launch
-    raises."""
+    """The outcomes of `groups` times `iterations` runs in one launch. Raises the errors of the
+    launch."""
     runs = groups * iterations
     arrays = {n: np.zeros(runs * size, np.int32) for n, size in test.sizes.items()}
     results = {n: np.full(runs, -1, np.int32) for n in test.results}
@@ -113,8 +113,8 @@ def run(
 
 
 def count_outcomes(results: Sequence[Any]) -> Counter[str]:
-    """Outcomes of runs, by one array of i32 per result. Runs are sorted by one number each, which
-    is quicker than sorting tuples: the first results stand for what occurred, the next is added."""
+    """Count the outcomes of runs, from one array of i32 per result. Each run is encoded as one
+    number, since sorting numbers is faster than sorting tuples."""
     rank, kinds = np.zeros(len(results[0]), np.int64), [""]
     for array in results:
         key = (rank << 32) | (array.astype(np.int64) + (1 << 31))
@@ -126,7 +126,7 @@ def count_outcomes(results: Sequence[Any]) -> Counter[str]:
 def outcomes(
     test: Litmus, machine: Executor, runs: int, groups: int, **options: Any
 ) -> Counter[str]:
-    """Outcomes of at least `runs` runs, in as many launches as it takes."""
+    """The outcomes of at least `runs` runs, in as many launches as needed."""
     most = max(1, _MOST_ELEMENTS // (groups * max(test.sizes.values(), default=1)))
     counts: Counter[str] = Counter()
     while (remaining_runs := runs - counts.total()) > 0:
@@ -138,8 +138,8 @@ def outcomes(
 def locked_accumulation(
     machine: Executor, launches: int, seed: int = 0, **options: Any
 ) -> tuple[int, int]:
-    """Launches of the kernel with locks, and how many had a wrong total. Numbers are small
-    integers, which are added exactly in any order."""
+    """The number of launches of the kernel with locks, and of those with a wrong total. The numbers
+    are small integers, which are added exactly in any order."""
     path = FOLDER / "locks" / "layer_norm_backward.tir"
     module = parse(path.read_text(), str(path))
     draw = np.random.default_rng(seed)
@@ -159,8 +159,8 @@ def locked_accumulation(
 
 
 def table(test: Litmus, counts: Mapping[str, int]) -> list[dict[str, Any]]:
-    """Rows of program, outcome, count and whether it may occur: all outcomes that the test names
-    or that occurred."""
+    """Rows of program, outcome, count and whether the outcome may occur, for all outcomes that the
+    test lists or that occurred."""
     named = dict.fromkeys((*test.allowed, *test.forbidden, *sorted(counts)))
     return [row(test.name, o, counts.get(o, 0), test.is_allowed(o)) for o in named]
 

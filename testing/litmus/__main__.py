@@ -53,7 +53,7 @@ def _parser() -> argparse.ArgumentParser:
 
 @attrs.define
 class LitmusTable:
-    """Rows by test, in the order of the tests, and the seconds that each took."""
+    """Rows by test, in the order of the tests, and the seconds that each test took."""
 
     on: str
     runs: int
@@ -61,7 +61,7 @@ class LitmusTable:
     seconds: dict[str, float] = attrs.field(factory=dict[str, float])
 
     def read(self, path: Path) -> None:
-        """Take over the tests of a file that have as many runs, on the same executor."""
+        """Reuse the tests of a file that have as many runs on the same executor."""
         stored = json.loads(path.read_text())
         if stored["on"] != self.on or stored.get("runs", 0) < self.runs:
             return
@@ -79,7 +79,7 @@ class LitmusTable:
 
     @property
     def any_forbidden(self) -> bool:
-        """Whether something occurred that may not."""
+        """Whether a forbidden outcome occurred."""
         every = (row for rows in self.rows.values() for row in rows)
         return any(row["count"] and not row["allowed"] for row in every)
 
@@ -126,7 +126,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _tests(
     only: Sequence[str], args: argparse.Namespace, machine: Executor, groups: int
 ) -> Iterator[tuple[str, Callable[[], list[dict[str, Any]]]]]:
-    """The tests asked for, by name, and what gives the rows of each."""
+    """Yield the requested tests by name, each with a function that returns its rows."""
     for test in litmus.tests(only=only) if only != [LOCKS] else ():
         run = partial(litmus.outcomes, test, machine, args.runs, groups)
         yield test.name, lambda test=test, run=run: litmus.table(test, run())
@@ -143,9 +143,9 @@ def _lock_rows(machine: Executor, launches: int) -> list[dict[str, Any]]:
 
 
 def _missing(name: str) -> str | None:
-    """Why nothing runs on the executor called `name`; None where it does."""
+    """The reason why the executor called `name` cannot run here; None if it can."""
     if name == "gpu":
-        from tileir.backend.driver.device import available  # needs the driver
+        from tileir.backend.driver.device import available  # needs the CUDA driver
 
         return available()
     try:

@@ -1,4 +1,5 @@
-"""Generated matmuls against the passes of warp specialization: each pass keeps the meaning."""
+"""Checks of generated matmuls against the passes of warp specialization: each pass must preserve
+the results."""
 
 from __future__ import annotations
 
@@ -76,17 +77,18 @@ def pipeline_of(name: str, seed: int) -> str:
 
 
 def _num_stages(seed: int) -> int:
-    """Few stages, so that short loops reuse each of them; 0 for as many as fit."""
+    """A small number of stages, so that short loops reuse each of them; 0 for as many as fit."""
     return (0, 2, 3)[seed // 4 % 3]
 
 
 def _ranks(seed: int) -> int:
-    """Blocks of a cluster."""
+    """The number of blocks of a cluster."""
     return (2, 4, 8)[seed // 12 % 3]
 
 
 def compare(name: str, program: Program, seed: int) -> tuple[bool, str | None, bool]:
-    """Whether the pass changed the program, the failure, and whether the program has no meaning."""
+    """Whether the pass changed the program, the failure (None if there is none), and whether the
+    program is undefined."""
     if name in (SIMT, COPIES, "per-warpgroup-stores"):
         return _run_simt(program, seed, name)
     preparation, _, last = pipeline_of(name, seed).rpartition(",")
@@ -106,7 +108,7 @@ def compare(name: str, program: Program, seed: int) -> tuple[bool, str | None, b
 
 def difference_of(program: Program, changed: Module, expected: RunResult, seed: int) -> str | None:
     """The difference between the outputs of `changed`, the module after passes, and the expected
-    ones."""
+    ones; None if there is none."""
     from tileir.backend.tma.host_plan import HostPlan
 
     by_name = program.arguments(seed)
@@ -172,7 +174,7 @@ def _warp_specialize_options(seed: int) -> dict[str, Any]:
 
 
 def _warpgroups_write(program: Program) -> bool:
-    """Whether `per-warpgroup-stores` lets warpgroups of the program write by themselves."""
+    """Whether `per-warpgroup-stores` lets the warpgroups of the program store separately."""
     from tileir.backend.compile import run_pipeline
     from tileir.backend.options import Options
     from tileir.backend.target import target

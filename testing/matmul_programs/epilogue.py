@@ -81,8 +81,8 @@ def _second_output(w: Writing, total: Any, row: Any, column: Any, extra: Any, z:
 
 
 def _small(w: Writing, total: Any) -> Any:
-    """Whole numbers within bounds, whose total over all rows, or over a tile's columns, is exact in
-    any order."""
+    """Small whole numbers, whose sum over all rows, or over the columns of a tile, is exact in any
+    order."""
     if w.total.is_integer:
         return total
     low, high = (w.b.constant(w.total, s * _EXACT[w.total.bits]) for s in (-1, 1))

@@ -1,7 +1,7 @@
-"""The features of a generated matmul kernel, from lists of small numbers.
+"""The features of a generated matmul kernel, decoded from lists of small numbers.
 
-A statement is a feature and three digits; a feature without a statement has digits 0. So removing a
-statement, or making a digit smaller, gives a simpler kernel.
+A statement is a feature and three digits. The digits of a feature without a statement are 0.
+Removing a statement, or making a digit smaller, therefore yields a simpler kernel.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Features:
         return self.digits.get(name, (0, 0, 0))
 
     def pick(self, name: str, place: int, *choices: object) -> object:
-        """One of `choices`, by a digit."""
+        """One of `choices`, selected by a digit."""
         return choices[self[name][place] % len(choices)]
 
 
@@ -114,8 +114,8 @@ _ALIKE = {"peel-first-iteration": "defer-wgmma-waits"}
 
 
 def draw(seed: int, name: str = "") -> list[Statement]:
-    """Random statements for the pass `name`, each feature at most once; the same seed gives the
-    same ones."""
+    """Random statements for the pass `name`, each feature at most once. The same seed yields the
+    same statements."""
     chance = random.Random(seed)
     share = chance.choice((0.25, 0.5, 0.8))
     kinds = [kind for kind in range(len(NAMES)) if chance.random() < share]
@@ -126,7 +126,8 @@ def draw(seed: int, name: str = "") -> list[Statement]:
 
 
 def _features_for(name: str, chance: random.Random) -> tuple[tuple[str, Digits], ...]:
-    """The features that a pass needs; for all passes together, those of a random one."""
+    """The features that a pass needs. If `name` is that of no pass, those that a randomly chosen
+    pass needs."""
     if name in (ALL, COPIES):
         some = _FAVOURED[chance.choice(sorted(_FAVOURED))]
         if name == ALL:

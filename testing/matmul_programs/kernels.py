@@ -1,4 +1,4 @@
-"""Kernels with one to three dots, by their traits."""
+"""Kernels with one to three dots, built from their features."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ MULTIPLE = 8
 
 
 def program(features: Features) -> Program:
-    """The kernel of `traits`, with what it is run on."""
+    """The kernel with `features`, and its arguments."""
     operand, total = ELEMENTS[features["element"][0] % len(ELEMENTS)]
     bm = (64, 64, 128, 192, 40, 24)[features["tile"][0] % 6]
     bn = (16, 32, 8, 64, 96, 48, 72, 88)[features["tile"][1] % 8]
-    bn = 64 if bm < 64 else bn  # computed transposed by swap-operands
+    bn = 64 if bm < 64 else bn  # swap-operands transposes it
     bk = (16, 32, 64)[features["tile"][2] % 3]
     bk *= {8: 2, 16: 1, 32: 1}[operand.bits]
     m, n, k = (
@@ -84,7 +84,7 @@ def _kinds(w: Writing, stored: Any) -> dict[str, Any]:
 
 
 def _has_multiples(features: Features) -> bool:
-    """Whether the extents are multiples of `MULTIPLE`, as their masks are then."""
+    """Whether the extents are multiples of `MULTIPLE`. The masks then have the same property."""
     return features["promises"][0] == MULTIPLES
 
 
@@ -124,7 +124,8 @@ def _body(w: Writing) -> None:
 
 
 def _extents_per_instance(w: Writing) -> tuple[int, int]:
-    """Rows and columns of the output that one instance writes; 0 columns for all of them."""
+    """The rows and columns of the output that one instance computes; 0 columns stands for all of
+    them."""
     if is_chain(w.features):
         return w.bm, 0
     if not writes_several_tiles(w.features):
@@ -133,7 +134,7 @@ def _extents_per_instance(w: Writing) -> tuple[int, int]:
 
 
 def _operands(w: Writing, at_x: Any, at_y: Any) -> tuple[Moving, Moving]:
-    """Operands A and B of a matmul, which move along k."""
+    """Operands A and B of a matmul, whose tiles advance along k."""
     shifted = at_x + (0, 0, 0, -1, 1, 3)[w.features["shift"][0] % 6]
     return (
         _moving(w, "x", axes(w, "x", ("m", w.bm), ("k", w.bk)), 1, shifted),
@@ -144,7 +145,7 @@ def _operands(w: Writing, at_x: Any, at_y: Any) -> tuple[Moving, Moving]:
 def _moving(
     w: Writing, name: str, both: tuple[MatmulAxis, MatmulAxis], along: int, fixed: Any
 ) -> Moving:
-    """An operand that moves along k, loaded as it is or as its transpose."""
+    """An operand that advances along k, loaded directly or as its transpose."""
     moves, place = w.features["moves"], "xy".index(name)
     rows, columns = both
     matrix = source(w, name, rows, columns)
@@ -156,7 +157,7 @@ def _moving(
 
 
 def prologue(w: Writing, x: Any) -> Any:
-    """Operand A as it is transformed before the dot."""
+    """Operand A after the elementwise ops before the dot."""
     if w.features["prologue"][0] % 6 > 2 and w.total is not w.operand:
         x = x.to(w.total)
     match w.features["prologue"][0] % 6:
@@ -172,8 +173,8 @@ def prologue(w: Writing, x: Any) -> Any:
 
 
 def mainloop(w: Writing, at_x: Any, at_y: Any, second: bool = False) -> Any:
-    """The accumulator of a loop of dots along k; with `second` also that of another operand A with
-    the same operand B."""
+    """The accumulator of a loop of dots along k. With `second`, also the accumulator of another
+    operand A with the same operand B."""
     b, start = w.b, w.zero
     if w.features["begin"][0] % 4 == 1:
         start = 1 if w.total.is_integer else 1.0
@@ -200,7 +201,8 @@ def mainloop(w: Writing, at_x: Any, at_y: Any, second: bool = False) -> Any:
 
 
 def _branch_between(w: Writing, at: Any) -> None:
-    """Blocks between the loads of the operands and the dot: one stores under a condition."""
+    """Write blocks between the loads of the operands and the dot. One of them stores under a
+    condition."""
     b = w.b
     one = b.constant(w.total, 1 if w.total.is_integer else 1.0)
     own = w["more"] + (BUFFER_SIZE - 1) - (b.program_id(axis=0) * 2 + b.program_id(axis=1))
@@ -209,7 +211,7 @@ def _branch_between(w: Writing, at: Any) -> None:
 
 
 def under_condition(w: Writing, at: Any, then: Callable[[], None]) -> None:
-    """Write `then`, under a condition or not."""
+    """Write the ops of `then`, under a condition if the features say so."""
     match w.features["choice"][0] % 6:
         case 3:
             with w.b.if_(at < w["k"] - w.bk):
@@ -229,7 +231,7 @@ def _matmul(w: Writing) -> None:
 
 
 def _dual_matmul(w: Writing) -> None:
-    """Two accumulators with operand B in common."""
+    """Write two accumulators that share operand B."""
     first, second = mainloop(w, w["i"], w["j"], second=True)
     epilogue(w, first + second if w.features["family"][1] % 2 else first * second, w["i"], w["j"])
 
@@ -272,7 +274,7 @@ def _chain(w: Writing) -> None:
 
 
 def _layers(w: Writing) -> None:
-    """A matmul of the result of a matmul, after its loop."""
+    """Write a matmul of the result of a matmul, after its loop."""
     first = w.to_operand(mainloop(w, w["i"], w["j"]))
     rows, columns = MatmulAxis(w["n"], w.bn, w["ldv"]), MatmulAxis(w["n"], w.bn, None)
     v = source(w, "v", rows, columns)
@@ -282,7 +284,7 @@ def _layers(w: Writing) -> None:
 
 
 def _tiles(w: Writing) -> None:
-    """Several tiles by one instance: stores in a loop."""
+    """Write several tiles in one instance, with stores in a loop."""
     with w.b.for_(0, 2) as t:
         at = w["i"] + t * w.bm if w.features["family"][1] % 2 else w["i"]
         column = w["j"] if w.features["family"][1] % 2 else w["j"] + t * w.bn

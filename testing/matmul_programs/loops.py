@@ -1,5 +1,5 @@
-"""The loops around the dots: counted up or down, tested first or last, nested, bounded by a loaded
-value."""
+"""The loops around the dots: counted up or down, with the test at the start or the end, nested, or
+bounded by a loaded value."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def by(w: Writing) -> int:
 
 
 def loop(w: Writing, body: Callable[[Any], None], end: str = "k") -> None:
-    """Write the loop; `body` writes an iteration for a value of the induction variable."""
+    """Write the loop. `body` writes an iteration for one value of the induction variable."""
     b, stop, step = w.b, w[end], w.bk
     match kind(w):
         case 1:

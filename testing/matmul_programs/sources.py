@@ -1,5 +1,5 @@
-"""Matrices in memory that tiles are loaded from and stored to, with the usual forms of
-addresses."""
+"""Matrices in memory from which tiles are loaded and to which they are stored, with the usual forms
+of addresses."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ COMPUTED, ADVANCED, OFFSETS, STARTS = range(4)
 
 @attrs.frozen(eq=False)
 class MatmulAxis:
-    """An index: its extent, and how many of it a tile has. `wraps`: modulo the extent; `lead`: the
-    distance of neighbours in memory."""
+    """An index of a matrix: its extent, and the extent of a tile along it. `wraps` states whether
+    it is taken modulo the extent; `lead` is the stride."""
 
     extent: Any
     size: int
@@ -28,8 +28,8 @@ class MatmulAxis:
 
 @attrs.frozen(eq=False)
 class OperandSource:
-    """Tiles of `rows` by `columns` from `base` on. `masked`: how its mask is written; `wide`:
-    whether indices are i64; `least`: whether indices below 0 are asked for."""
+    """Tiles of `rows` by `columns`, addressed from `base`. `masked` selects the form of the mask;
+    `wide` states whether indices are i64; `least` whether the mask tests for indices below 0."""
 
     b: Builder
     base: Any
@@ -45,20 +45,20 @@ class OperandSource:
         return self.rows.size, self.columns.size
 
     def load(self, row: Any, column: Any) -> Any:
-        """The tile that starts there, zero outside."""
+        """The tile that starts at `row` and `column`, with zeros out of bounds."""
         if self.how == DESCRIPTOR:
             return self._load_block(row, column)
         r, c = self.indices(row, column)
         return self.read(self.base + self.offsets(r, c), row, column)
 
     def read(self, pointers: Any, row: Any, column: Any) -> Any:
-        """Load the elements that `pointers` point to, under the mask of the tile that starts
-        there."""
+        """Load the elements at `pointers`, under the mask of the tile that starts at `row` and
+        `column`."""
         mask = self.mask(*self.indices(row, column), row, column)
         return pointers.load() if mask is None else pointers.load(mask, 0)
 
     def store(self, value: Any, row: Any, column: Any) -> None:
-        """Write the tile that starts there."""
+        """Store the tile that starts at `row` and `column`."""
         if self.how == DESCRIPTOR:
             transposed = self._is_column_major
             self.b.descriptor_store(
@@ -70,12 +70,12 @@ class OperandSource:
         (self.base + self.offsets(r, c)).store(value, self.mask(r, c, row, column))
 
     def indices(self, row: Any, column: Any) -> tuple[Any, Any]:
-        """Rows as a column, columns as a row."""
+        """The row indices as a column, and the column indices as a row."""
         r, c = (self._index(a, s) for a, s in ((self.rows, row), (self.columns, column)))
         return r[:, None], c[None, :]
 
     def offsets(self, r: Any, c: Any) -> Any:
-        """Elements from the base."""
+        """The offsets of elements from the base."""
         if self.how == GATHERED:
             r = (self.table + r).load()
         if self.wide:
@@ -83,11 +83,11 @@ class OperandSource:
         return _times(r, self.rows.lead) + _times(c, self.columns.lead)
 
     def step(self, by: Any, along: int) -> Any:
-        """The step of pointers for this number of elements along a dimension."""
+        """The offset by which pointers advance for `by` elements along a dimension."""
         return _times(by, (self.rows, self.columns)[along].lead)
 
     def mask(self, r: Any, c: Any, row: Any, column: Any) -> Any:
-        """The mask of indices, which start at `row` and `column`; None for none."""
+        """The mask for indices that start at `row` and `column`; None if there is no mask."""
         first = self._bounds(self.rows, r, row, 0)
         second = self._bounds(self.columns, c, column, 1)
         if self.masked % 12 in (5, 7):
@@ -138,8 +138,9 @@ class OperandSource:
 
 @attrs.define(eq=False)
 class Moving:
-    """A source whose start moves along a dimension (0 or 1) in a loop, from `first` on; `fixed` is
-    the start in the other dimension. `transposed`: the operand is the transpose of the tile."""
+    """A source whose tile advances along one dimension (0 or 1) in a loop, starting at `first`.
+    `fixed` is the start in the other dimension. If `transposed`, the operand is the transpose of
+    the tile."""
 
     source: OperandSource
     along: int
@@ -151,7 +152,7 @@ class Moving:
     carried: Any = None
 
     def begin(self) -> Moving:
-        """Before the loop."""
+        """Write the ops before the loop."""
         b = self.source.b
         if self.source.how == DESCRIPTOR and self.how != STARTS:
             self.how = COMPUTED
@@ -179,7 +180,7 @@ class Moving:
         return self.source.load(*self._starts(at if self.how == COMPUTED else self.carried.get()))
 
     def step(self) -> None:
-        """At the end of an iteration."""
+        """Write the ops at the end of an iteration."""
         if self.how in (ADVANCED, OFFSETS):
             step = self.source.step(self.by, self.along)
             if self.source.wide and self.how == OFFSETS and not isinstance(step, int):

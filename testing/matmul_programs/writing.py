@@ -1,4 +1,4 @@
-"""The state of a kernel while it is written, and its matrices."""
+"""The state of a kernel that is being written, and its matrices."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ several tiles."""
 
 @attrs.frozen(eq=False)
 class Writing:
-    """A kernel as it is written: values by the names of parameters, and the choices made."""
+    """A kernel that is being written: the values of parameters by name, and its features."""
 
     b: Builder
     features: Features
@@ -72,7 +72,7 @@ def is_descriptor_parameter(features: Features, name: str) -> bool:
 
 
 def is_chain(features: Features) -> bool:
-    """Whether in each iteration the result of one dot is operand A of another."""
+    """Whether the result of one dot is operand A of another one in the same iteration."""
     return features["family"][0] % FAMILIES == _CHAIN
 
 
@@ -88,11 +88,11 @@ def is_column_major(features: Features, name: str) -> bool:
     halves = ELEMENTS[features["element"][0] % len(ELEMENTS)][0].bits == 16
     if halves or name == "z":
         return bool(digit % 2)
-    return digit % 8 == 1 if name == "x" else digit % 8 != 1  # as wgmma needs other types
+    return digit % 8 == 1 if name == "x" else digit % 8 != 1  # wgmma reads others along K
 
 
 def source(w: Writing, name: str, rows: MatmulAxis, columns: MatmulAxis) -> OperandSource:
-    """The matrix in a parameter, accessed as the features select."""
+    """The matrix at a parameter, accessed in the form that the features select."""
     features, place = w.features, "xyz".find(name)
     base: Any = w[name]
     how = POINTERS if place > 1 else (0, 0, 0, DESCRIPTOR, DESCRIPTOR, GATHERED)[
@@ -118,7 +118,7 @@ def source(w: Writing, name: str, rows: MatmulAxis, columns: MatmulAxis) -> Oper
 
 
 def _make_descriptor(w: Writing, base: Any, rows: MatmulAxis, columns: MatmulAxis) -> Any:
-    """A descriptor made by the program."""
+    """A descriptor that the program makes."""
     inner, outer = (rows, columns) if rows.lead is None else (columns, rows)
     kind = Descriptor(Tile(w.operand, (outer.size, inner.size)))
     pairs = [(outer.extent, outer.lead), (inner.extent, 1)]
@@ -128,8 +128,8 @@ def _make_descriptor(w: Writing, base: Any, rows: MatmulAxis, columns: MatmulAxi
 def axes(
     w: Writing, name: str, first: tuple[str, int], second: tuple[str, int]
 ) -> tuple[MatmulAxis, MatmulAxis]:
-    """Rows and columns of a matrix: extents by name and sizes of tiles; one of the two is
-    contiguous."""
+    """The rows and the columns of a matrix, from the names of extents and the sizes of tiles. One
+    of the two is contiguous."""
     features, upright = w.features, name == "v" or not is_column_major(w.features, name)
     inner = second[0] if upright else first[0]
     how = features["leads"]["xyz".index(name) if name in "xyz" else 0] % 6

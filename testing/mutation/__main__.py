@@ -1,4 +1,4 @@
-"""The command."""
+"""The command `python -m tileir.testing.mutation`."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _NAMES = {"seeded": "tests/mutation/seeded.tsv", "mutants": "tests/mutation/resu
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the changes asked for; 0 if tests detected every one of them."""
+    """Run the requested changes. Returns 0 if tests detected every one of them."""
     options = _parser().parse_args(arguments)
     if options.what == "add":
         results = MutationResults(options.results or Path(_NAMES["mutants"]))
@@ -58,8 +58,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _open(change: Change, results: MutationResults, retry: bool) -> bool:
-    """Whether to try a change: one without a result, or with `retry` one that survived in
-    RESULTS."""
+    """Whether to try a change: it has no result, or, with `retry`, it survived in RESULTS."""
     if retry:
         return results.before(change.key) == "survived" and not results.since(change.key)
     return change.key not in results
@@ -82,7 +81,7 @@ def _mutants(options: argparse.Namespace, results: MutationResults) -> list[Chan
 
 
 def _place_in(draw: int, change: Change) -> bytes:
-    """The position of a change in a sample, which does not depend on other changes."""
+    """The position of a change in a random sample. It does not depend on other changes."""
     return hashlib.sha256(f"{draw} {change.key}".encode()).digest()
 
 
@@ -122,7 +121,8 @@ def _run(todo: Sequence[Change], results: MutationResults, options: argparse.Nam
 
 
 def _judging(options: argparse.Namespace) -> Callable[[Change], tuple[str, ...]]:
-    """The tests that may judge a change: its area's, any test for changes that survived those."""
+    """A function that returns the tests for a change: those of its area, or, for changes that
+    survived these, all tests."""
     if options.retry:
         every = every_judge(options.root)
         return lambda change: every
@@ -132,8 +132,8 @@ def _judging(options: argparse.Namespace) -> Callable[[Change], tuple[str, ...]]
 def _tests_and_limit(
     change: Change, judging: tuple[str, ...], suites: dict[str, Suite], options: argparse.Namespace
 ) -> tuple[tuple[str, ...], float]:
-    """The tests for a change, as many as fit into the time for one, and how long they may take:
-    three times what they need without a change, and 20 seconds."""
+    """The tests for a change, as many as fit into the time for one change; and their time limit:
+    three times the time that they take without a change, plus 20 seconds."""
     if change.tests:
         return change.tests, options.seconds
     names: list[str] = []

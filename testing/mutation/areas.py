@@ -1,4 +1,4 @@
-"""The files of an area, and the tests that judge a file."""
+"""The files of each area, and the tests for each file."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ ELSEWHERE = ("tileir", "textual", "builder", "backend")
 
 
 def programs_of(name: str) -> str:
-    """The test of generated programs for a pass, all of them."""
+    """The test of all generated programs for a pass."""
     return f"tests/testing/test_passes.py::test_a_pass_keeps_the_meaning_of_programs[{name}-1]"
 
 
@@ -112,7 +112,7 @@ _LEFT_OUT = ("test_fuzz.py",)
 
 
 def files(area: str, root: Path) -> list[str]:
-    """Python files of `area`, or of everything that no area names for "elsewhere"."""
+    """The Python files of `area`; for "elsewhere", all files that are in no area."""
     named = [f for starts in AREAS.values() for f in _below(starts, root)]
     if area in AREAS:
         return _below(AREAS[area], root)
@@ -120,19 +120,19 @@ def files(area: str, root: Path) -> list[str]:
 
 
 def judges(file: str, root: Path) -> tuple[str, ...]:
-    """The tests that judge `file`: files of tests below `root`, or single tests in one."""
+    """The tests for `file`: test files below `root`, or single tests in one."""
     named = TESTS[max((start for start in TESTS if file.startswith(start)), key=len)]
     return tuple(test for name in named for test in _suites(name, root))
 
 
 def every_judge(root: Path) -> tuple[str, ...]:
-    """The tests that judge any file."""
+    """The tests for any file."""
     names = dict.fromkeys(name for named in TESTS.values() for name in named)
     return tuple(dict.fromkeys(test for name in names for test in _suites(name, root)))
 
 
 def _suites(name: str, root: Path) -> list[str]:
-    """The files of tests in a folder, or the test or file that is named, where there is one."""
+    """The test files in a folder, or the named test or file, if they exist."""
     if "::" in name or name.endswith(".py"):
         return [name] if (root / name.partition("::")[0]).exists() else []
     result = [p for p in (root / name).rglob("test_*.py") if p.name not in _LEFT_OUT]

@@ -9,8 +9,8 @@ import attrs
 class Bug:
     """A planted bug: in `file`, `old` (which occurs once) is replaced by `new`.
 
-    `name` describes the defect. `tests` are those that should fail, the tests of the file's area if
-    there are none.
+    `name` describes the defect. `tests` are the tests that should fail; if there are none, the
+    tests of the file's area.
     """
 
     name: str
@@ -21,5 +21,5 @@ class Bug:
 
 
 def bugs_in(file: str, tests: tuple[str, ...], *bugs: tuple[str, str, str]) -> tuple[Bug, ...]:
-    """Bugs of one file, each by its name, the original text and its replacement."""
+    """The bugs of one file. Each is a name, the original text and its replacement."""
     return tuple(Bug(name, file, old, new, tests) for name, old, new in bugs)

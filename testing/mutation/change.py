@@ -36,13 +36,14 @@ class Change:
 
     @property
     def module(self) -> str:
-        """Full name of the module that `file` is."""
+        """The full name of the module that `file` defines."""
         folder, *rest = Path(self.file).with_suffix("").parts
         parts = rest[:-1] if rest and rest[-1] == "__init__" else rest
         return ".".join((FOLDERS[folder], *parts))
 
     @property
     def key(self) -> str:
-        """The same for the same change of the same surroundings, wherever in the file."""
+        """A key that is equal for equal changes of equal surroundings, wherever they are in the
+        file."""
         digest = hashlib.sha256(self.context.encode()).hexdigest()[:12]
         return f"{self.file} {self.name} #{digest}"

@@ -1,9 +1,9 @@
-"""Tests against a changed module, in a process of their own.
+"""Runs of tests with a changed module, in a forked process.
 
-The parent has the slow third-party packages loaded and forks. The child drops every module of
-tileir, and those of the tests, which hold objects of tileir. It serves the changed source for one
-module, and runs pytest. So a change costs the import of tileir and its tests, no start of Python,
-and nothing is written to the tree.
+The parent imports the slow third-party packages and forks. The child removes every module of tileir
+and of the tests, which refer to objects of tileir. It serves the changed source for one module, and
+runs pytest. A change therefore costs only the import of tileir and its tests, and nothing is
+written to the tree.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ _NO_TESTS = 64
 
 @attrs.frozen
 class Outcome:
-    """`killed` by a failing test, `timeout` when tests ran too long, `survived` when all passed;
-    after how many `seconds`. `failed` is what failed first, as pytest names it: a test, or a file
-    that cannot be imported; empty where nothing did."""
+    """The outcome of a change: `killed` by a failing test, `timeout` if the tests ran too long,
+    `survived` if all passed; and the time in `seconds`. `failed` is the name of the first failure
+    in pytest's form: a test, or a file that cannot be imported; '' if there is none."""
 
     status: str
     seconds: float
@@ -43,7 +43,7 @@ class Outcome:
 
 
 def preload() -> None:
-    """Import what every child needs and no change touches."""
+    """Import the modules that every child needs and that no change affects."""
     for name in _HEAVY:
         try:
             importlib.import_module(name)
@@ -52,9 +52,9 @@ def preload() -> None:
 
 
 def attempt(change: Change | None, root: Path, tests: Sequence[str], limit: float) -> Outcome:
-    """Run `tests` (paths below `root`), one after the other until one fails, with `change` in
-    place, for at most `limit` seconds. Tests that are not slow come first. Raises LookupError where
-    there are no such tests."""
+    """Run `tests` (paths below `root`) with `change` in place, one after the other until one fails,
+    for at most `limit` seconds. Slow tests run last. Raises LookupError if some of the tests do not
+    exist."""
     started = time.monotonic()
     with tempfile.NamedTemporaryFile() as file:
         failed = Path(file.name)
@@ -68,8 +68,8 @@ def attempt(change: Change | None, root: Path, tests: Sequence[str], limit: floa
 
 
 def child(work: Callable[[], int], deadline: float | None) -> int | None:
-    """The status with which `work` ends in a process of its own; None where it was stopped. It has
-    a group of its own, which ends with it, and with this process, whatever ends that."""
+    """The exit status of `work` in a forked process; None if it was stopped. The process has its
+    own process group, which ends with it, and with this process, even if that is killed."""
     read_end, write_end = os.pipe()
     result = os.fork()
     if result == 0:
@@ -89,7 +89,7 @@ def child(work: Callable[[], int], deadline: float | None) -> int | None:
 
 
 def _end_with(read_end: int) -> None:
-    """Fork a process that kills the group when the write end of a pipe is closed."""
+    """Fork a process that kills the process group when the write end of a pipe is closed."""
     if os.fork():
         os.close(read_end)
         return
@@ -105,7 +105,7 @@ def run_silently(
     """Run the tests with `change` in place, in a process of their own; returns 0 if every test
     passes. The first failure is written to `failed`."""
     _silence()
-    gc.freeze()  # what the process inherited: it is not searched for garbage again and again
+    gc.freeze()  # inherited objects are exempt from garbage collection
     os.chdir(root)
     for name in [n for n, module in sys.modules.items() if _is_project_module(n, module, root)]:
         del sys.modules[name]
@@ -121,17 +121,17 @@ def run_silently(
 
 
 def _is_project_module(name: str, module: ModuleType, root: Path) -> bool:
-    """Whether a module belongs to tileir, or to the tests below `root`, whose environment may be
-    there too."""
+    """Whether a module belongs to tileir, or to the tests below `root`. The virtual environment may
+    also be below `root`."""
     if name.partition(".")[0] == "tileir":
         return True
-    folders = getattr(module, "__path__", ())  # of a package, which may have no file
+    folders = getattr(module, "__path__", ())  # a package may have no file
     path = Path(getattr(module, "__file__", None) or next(iter(folders), "/"))
     return path.is_relative_to(root) and not path.is_relative_to(sys.prefix)
 
 
 def _run_tests(tests: str, failed: Path | None) -> int:
-    """0 if `tests` pass, _NO_TESTS if there are none."""
+    """The exit status: 0 if `tests` pass, _NO_TESTS if there are none."""
     import pytest
 
     arguments = ["-x", "-q", "--no-header", "-p", "no:cacheprovider", "-p", "no:xdist", "-m", ""]
@@ -142,7 +142,7 @@ def _run_tests(tests: str, failed: Path | None) -> int:
 
 
 class _FirstFailure:
-    """A plugin of pytest: slow tests come last, and what fails first is written to a file. A
+    """A pytest plugin that runs slow tests last and writes the first failure to a file. A
     `conftest.py` that cannot be imported fails before the session starts."""
 
     def __init__(self, file: Path | None) -> None:
@@ -186,7 +186,8 @@ def _silence() -> None:
 
 
 class _Changed(importlib.abc.MetaPathFinder, importlib.abc.SourceLoader):
-    """Finds the changed module where it is installed, and loads its new source."""
+    """An import finder that locates the changed module at its usual place, and loads the changed
+    source."""
 
     def __init__(self, change: Change) -> None:
         self.change, self.origin = change, ""

@@ -1,9 +1,9 @@
-"""Small wrong edits of a Python source, from its syntax tree.
+"""Mutation operators: small wrong edits of a Python source, derived from its syntax tree.
 
 The operators are the usual ones (Jia and Harman, "An Analysis and Survey of the Development of
 Mutation Testing", IEEE TSE 37(5), 2011): relational, arithmetic and logical operators replaced,
-conditions negated, constants moved by one, statements and returned values left out, `min` for
-`max` and `any` for `all`. Annotations, documentation and texts of messages are left alone.
+conditions negated, constants moved by one, statements and returned values left out, `min` for `max`
+and `any` for `all`. Annotations, documentation and texts of messages are not changed.
 """
 
 from __future__ import annotations
@@ -171,8 +171,8 @@ _PROMISES = frozenset({"strict", "slots", "weakref_slot"})
 
 
 def _left_alone(tree: ast.Module) -> set[ast.AST]:
-    """Nodes of annotations, messages, imports under TYPE_CHECKING, promises like zip's `strict` and
-    sizes of caches, whose edits mean nothing."""
+    """Nodes that are not changed, because their edits would have no effect: annotations, messages,
+    imports under TYPE_CHECKING, arguments such as `strict` of zip, and sizes of caches."""
     nodes: set[ast.AST] = set()
     for node in ast.walk(tree):
         parts: list[ast.AST | None] = []
@@ -195,7 +195,8 @@ def _left_alone(tree: ast.Module) -> set[ast.AST]:
 
 
 def _means_nothing(node: ast.AST) -> bool:
-    """Texts with values in them, what only type checkers read, and lists of names."""
+    """Whether edits of a node have no effect: formatted texts, code for type checkers only, and
+    lists of names."""
     if isinstance(node, ast.Assign):
         return "__all__" in _names(node) or _is_alias(node.value)
     typing = isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
@@ -212,7 +213,7 @@ def _is_alias(node: ast.AST) -> bool:
 
 
 def _is_text(node: ast.BinOp) -> bool:
-    """Whether a sum joins texts."""
+    """Whether an addition concatenates texts."""
     return any(
         isinstance(part, ast.JoinedStr)
         or (isinstance(part, ast.Constant) and isinstance(part.value, str))
@@ -221,17 +222,17 @@ def _is_text(node: ast.BinOp) -> bool:
 
 
 def _is_nothing(node: ast.expr) -> bool:
-    """Whether None in place of `node` is the same to a condition."""
+    """Whether a condition has the same value with None in place of `node`."""
     return isinstance(node, ast.Constant) and (node.value is None or node.value is False)
 
 
 def _replace_node(source: str, node: ast.AST, text: str) -> str:
-    """`source` with `text` where `node` stands."""
+    """`source` with `node` replaced by `text`."""
     lines = source.splitlines(keepends=True)
     first, last = node.lineno - 1, node.end_lineno - 1  # type: ignore[attr-defined]
     head = lines[first].encode()[: node.col_offset].decode()  # type: ignore[attr-defined]
     tail = lines[last].encode()[node.end_col_offset :].decode()  # type: ignore[attr-defined]
-    # The replacement keeps the number of lines, so that places in later lines stay true.
+    # The replacement keeps the number of lines, so that positions in later lines stay valid.
     filling = "\n" * (last - first)
     inside = "(" + text + filling + ")" if filling and text.startswith("(") else text
     changed = "".join([*lines[:first], head + inside + tail, *lines[last + 1 :]])
@@ -241,7 +242,7 @@ def _replace_node(source: str, node: ast.AST, text: str) -> str:
 
 
 def _is_python(definition: str) -> bool:
-    """Whether a definition, indented or not, is Python."""
+    """Whether a definition, possibly indented, is valid Python."""
     try:
         ast.parse(f"if 1:\n{definition}" if definition[:1].isspace() else definition)
     except SyntaxError:

@@ -1,4 +1,4 @@
-"""The planted bugs: one wrong line each, typical of compilers."""
+"""Planted bugs, each in one line and typical of compilers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Planted bugs of descriptions of tensors, windows, predicates, and which layouts scans have."""
+"""Planted bugs of analyses: descriptions of tensors, windows, predicates, and the choice of layouts
+for scans."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Planted bugs of the executors: bounds of the CPU, races of the simulator; and of TTIR."""
+"""Planted bugs of executors and of TTIR: bounds checks of the CPU, race detection of the
+simulator."""
 
 from __future__ import annotations
 

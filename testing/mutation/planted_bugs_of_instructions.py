@@ -1,5 +1,5 @@
-"""Planted bugs of what instructions mean: numbers of C and TTIR, `redux.sync`, atomic accesses,
-races of instances, conversions, and the processes that generate code."""
+"""Planted bugs of the semantics of instructions (numbers of C and TTIR, `redux.sync`, atomic
+accesses, conversions), of races between instances, and of the processes that generate code."""
 
 from __future__ import annotations
 

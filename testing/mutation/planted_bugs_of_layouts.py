@@ -1,4 +1,5 @@
-"""Planted bugs of scans, conversions, operands of dots, divisions, accumulators and rows."""
+"""Planted bugs of layouts and their users: scans, conversions, operands of dots, divisions,
+accumulators and rows."""
 
 from __future__ import annotations
 

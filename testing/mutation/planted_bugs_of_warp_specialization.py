@@ -1,5 +1,5 @@
-"""Planted bugs of the passes of warp specialization, judged by generated matmuls alone: the files
-of expected output would fail for any change."""
+"""Planted bugs of the passes of warp specialization. Only generated matmuls test for them: the
+files of expected output would fail for any change."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _FILES = ("tests/passes/test_files.py",)
 
 
 def _judges(*names: str) -> tuple[str, ...]:
-    """The tests of programs for passes."""
+    """The tests of generated programs for passes."""
     return tuple(map(programs_of, names))
 
 

@@ -1,4 +1,4 @@
-"""The functions that each test calls: a test that does not call a changed function need not run."""
+"""The functions that each test calls. A test that does not call a changed function need not run."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ _SOONER = 4
 
 @attrs.frozen
 class Suite:
-    """`tests`: an argument of pytest. `passed`: whether they pass without a change. `seconds`:
-    their time while calls are recorded. `calls`: the called functions as (module, first line), with
-    line 0 for code that runs on import."""
+    """A suite of tests. `tests` is an argument of pytest. `passed` states whether they pass without
+    a change, `seconds` their time while calls are recorded. `calls` are the called functions as
+    (module, first line); line 0 stands for code that runs on import."""
 
     tests: str
     passed: bool
@@ -46,9 +46,9 @@ class Suite:
 def reach(
     root: Path, tests: Iterable[str], jobs: int, cache: Path, ends: float | None = None
 ) -> dict[str, Suite]:
-    """The suite of each of `tests`, in `jobs` processes. Tests that have not begun when the clock
-    is at `ends` are omitted. Results are added to the file `cache`, which is valid until a source
-    changes."""
+    """The suite of each of `tests`, measured in `jobs` processes. Tests that have not started when
+    the clock is at `ends` are omitted. Results are added to the file `cache`, which is valid until
+    a source changes."""
     state = _digest(root)
     suites = _read(cache, state)
     missing = [t for t in tests if t not in suites]
@@ -66,8 +66,9 @@ def reach(
 
 
 def suites_for(change: Change, tests: Sequence[str], suites: dict[str, Suite]) -> list[Suite]:
-    """The passing suites of `tests` that call the changed function: the fastest first, where words
-    in common with the path of the changed file reduce the time (`_SOONER`)."""
+    """The passing suites of `tests` that call the changed function, in the order in which they are
+    tried. That is the order of their times, reduced for suites whose path has words in common with
+    that of the changed file (`_SOONER`)."""
     changed, words = (change.module, _place(change)), _words(change.file)
     result = [suites[t] for t in tests]
     return sorted(
@@ -83,7 +84,7 @@ def _words(path: str) -> set[str]:
 
 
 def _place(change: Change) -> int:
-    """The line where the innermost function around a change begins; 0 for none."""
+    """The first line of the innermost function around a change; 0 if there is none."""
     best: ast.FunctionDef | None = None
     for node in ast.walk(ast.parse(change.source)):
         if isinstance(node, ast.FunctionDef) and node.body[0].lineno <= change.line:
@@ -96,8 +97,8 @@ def _place(change: Change) -> int:
 
 
 def _measure(tests: str, root: Path, ends: float | None) -> Suite | None:
-    """Run `tests` in a process of their own and record their calls. None if it is later than
-    `ends`, or if the process was killed."""
+    """Run `tests` in a separate process and record their calls. None if it is later than `ends`, or
+    if the process was killed."""
     if ends is not None and time.monotonic() > ends:
         return None
     with tempfile.TemporaryDirectory() as folder:
@@ -130,8 +131,9 @@ def _run_watched(root: Path, tests: str, out: Path) -> int:
 
 @contextmanager
 def _calls(note: Callable[[FrameType], None]) -> Generator[None]:
-    """Calls `note` with a frame of each called function: from Python 3.12 on with its first frame
-    only, by `sys.monitoring`, which is cheap; before with the frame of every call."""
+    """Call `note` with a frame of each called function. From Python 3.12 on, `sys.monitoring`
+    reports the first frame of each function, which is cheap; earlier versions report the frame of
+    every call."""
     if sys.version_info >= (3, 12):
         watch = sys.monitoring
 
@@ -157,7 +159,7 @@ def _calls(note: Callable[[FrameType], None]) -> Generator[None]:
 
 
 def _digest(root: Path) -> str:
-    """A digest of all sources and tests, and of the Python that runs them."""
+    """A digest of all sources and tests, and of the Python version."""
     result = hashlib.sha256(sys.version.encode())
     for folder in (*FOLDERS, "tests"):
         for kind in _KINDS:

@@ -1,4 +1,4 @@
-"""Results of changes, in a file that grows."""
+"""Results of changes, in a file to which new ones are appended."""
 
 from __future__ import annotations
 
@@ -9,9 +9,12 @@ from tileir.testing.mutation.fork import Outcome
 
 
 class MutationResults:
-    """Status by key of a change. One line each: key, status, seconds or, for a change that means
-    the same as the original (`equivalent`, noted by hand), the reason; the last line of a key
-    counts. What is new goes to `out`, the same file where none is named."""
+    """The status of each change by its key.
+
+    A line of the file has a key, a status, and the seconds, or, for a change that is equivalent to
+    the original (`equivalent`, entered by hand), the reason. The last line of a key counts. New
+    lines are appended to `out`, which is the same file if none is named.
+    """
 
     def __init__(self, path: Path, out: Path | None = None) -> None:
         self.path, self.out = path, out or path
@@ -26,15 +29,15 @@ class MutationResults:
         return self._lines[key].split("\t")[1]
 
     def before(self, key: str) -> str | None:
-        """The status in `path` as it was; None where it has none."""
+        """The initial status in `path`; None if there is none."""
         return self._before[key].split("\t")[1] if key in self._before else None
 
     def since(self, key: str) -> bool:
-        """Whether an `out` of its own had a line for it."""
+        """Whether a separate `out` has a line for the key."""
         return key in self._since
 
     def add(self, change: Change, outcome: Outcome) -> None:
-        """Note an outcome, at once, so that a run that is stopped loses nothing."""
+        """Append an outcome immediately, so that a run that is stopped loses nothing."""
         line = f"{change.key}\t{outcome.status}\t{outcome.seconds}"
         self._lines[change.key] = line
         self.out.parent.mkdir(parents=True, exist_ok=True)
@@ -42,8 +45,8 @@ class MutationResults:
             file.write(line + "\n")
 
     def merge(self, other: Path) -> int:
-        """Take over what was found elsewhere, but for changes that are `equivalent`; how many
-        lines are new."""
+        """Add the results of another file, except for changes that are `equivalent`. Returns the
+        number of new lines."""
         result = {line.split("\t")[0]: line for line in other.read_text().splitlines()}
         new = {
             key: line for key, line in result.items()

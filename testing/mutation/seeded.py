@@ -1,4 +1,4 @@
-"""Classic bugs, planted by hand, as changes."""
+"""The planted bugs as changes."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from tileir.testing.mutation.planted_bugs import BUGS, Bug
 
 
 def changes(root: Path, file: str | None = None) -> list[Change]:
-    """Every bug, or those of one file, as changes. Raises ValueError that lists the bugs whose
-    `old` does not occur just once in their file."""
+    """All bugs, or those of one file, as changes. Raises ValueError that lists the bugs whose `old`
+    does not occur exactly once in their file."""
     bugs = [b for b in BUGS if file in (None, b.file)]
     sources = {f: (root / f).read_text() for f in {b.file for b in bugs}}
     misfits = [

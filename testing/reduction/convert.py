@@ -1,4 +1,4 @@
-"""Replaces ops by a conversion of one of their operands."""
+"""Replacement of ops by a conversion of one of their operands."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ CASTS = ("bitcast", "zext", "sext", "trunc", "sitofp", "uitofp", "fptosi", "fpto
 
 
 def convertible(module: Module) -> list[Place]:
-    """Ops with an operand that a cast could take to the type of their first result."""
+    """The ops with an operand that a cast can convert to the type of their first result."""
     return [place for place, op in op_places(module) if _conversion(op) is not None][::-1]
 
 
 def convert_ops(module: Module, places: Sequence[Place]) -> Module:
-    """`module` with a cast in place of each of the ops at `places`."""
+    """`module` with each of the ops at `places` replaced by a cast."""
     expected = set(places)
     changed = dict(module.functions)
     for name in dict.fromkeys(place[0] for place in places):

@@ -1,4 +1,4 @@
-"""Edits, and the parts that they are made of."""
+"""The edits of a reduction, and functions that they share."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ Place: TypeAlias = tuple[Any, ...]
 
 @attrs.frozen
 class Edit:
-    """A kind of edit: the `places` of a module at which it can be made, and `apply`, which makes
-    it at some of them. A place at which it has been made is none any more."""
+    """A kind of edit: the `places` of a module at which it applies, and `apply`, which makes it at
+    some of them. It no longer applies at a place at which it has been made."""
 
     name: str
     places: Callable[[Module], Sequence[Place]]
@@ -28,7 +28,7 @@ class Edit:
 
 
 def op_places(module: Module) -> Iterator[tuple[Place, Op]]:
-    """Every op with its place: function, label, index."""
+    """Yield every op with its place: function, label, index."""
     for function in module.functions.values():
         for label, block in function.blocks.items():
             for index, op in enumerate(block.ops):
@@ -36,21 +36,21 @@ def op_places(module: Module) -> Iterator[tuple[Place, Op]]:
 
 
 def zero(type: Type) -> Operand:
-    """The literal 0 of `type`, or `undef` where there is none."""
+    """The literal 0 of `type`, or `undef` if there is none."""
     has_zero = isinstance(element_of(type), (Scalar, Pointer))
     return Constant(type, 0) if has_zero else Undef(type)
 
 
 def with_functions(module: Module, changed: Mapping[str, Function]) -> Module:
-    """`module` with some functions in place of those of their names."""
+    """`module` with functions replaced by those of the same name in `changed`."""
     return module.with_functions({**module.functions, **changed})
 
 
 def with_ops(
     module: Module, places: Iterable[Place], change: Callable[[Op, Function], Op | None]
 ) -> Module:
-    """`module` with `change` made to the ops at `places`; None drops an op, which has to have no
-    results that are read."""
+    """`module` with `change` applied to the ops at `places`. If it returns None, the op is removed;
+    its results must be unused."""
     expected = set(places)
     changed: dict[str, Function] = {}
     for name in dict.fromkeys(place[0] for place in places):
@@ -67,7 +67,7 @@ def with_ops(
 
 
 def substitute(function: Function, env: Mapping[Value, Operand]) -> Function:
-    """`function` with values replaced; chains of replacements are followed to their ends."""
+    """`function` with values replaced. Chains of replacements are followed to their ends."""
     ends: dict[Value, Operand] = {}
     for value in env:
         end, seen = env[value], {value}
@@ -79,7 +79,8 @@ def substitute(function: Function, env: Mapping[Value, Operand]) -> Function:
 
 
 def can_end(function: Function) -> bool:
-    """Whether every block reaches one without successors: others surely run for ever."""
+    """Whether every block reaches a block without successors. Otherwise the function would run
+    forever."""
     before: dict[str, list[str]] = {label: [] for label in function.blocks}
     pending: list[str] = []
     for label, block in function.blocks.items():

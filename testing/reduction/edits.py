@@ -1,4 +1,5 @@
-"""The edits, from those that take away most to those that only tidy up."""
+"""The edits of a reduction, in the order in which they are tried: those that remove most come
+first, those that only simplify come last."""
 
 from __future__ import annotations
 
@@ -124,14 +125,15 @@ def _as_one(op: Op, value: Value, function: Function) -> Operand:
 
 
 def _as_operand(op: Op, value: Value, function: Function) -> Operand:
-    """An operand of the same type, or else a parameter of it."""
+    """An operand of `op` with the type of `value`, or else a parameter of the function with that
+    type."""
     same = [v for v in op.inputs if v.type is value.type]
     parameters = [p.value for p in function.parameters if p.type is value.type]
     return next(iter([*same, *parameters]), zero(value.type))
 
 
 def _as_earlier(op: Op, value: Value, function: Function) -> Operand:
-    """The value of the same type that was computed last before `op` in its block."""
+    """The last value of the type of `value` that is computed before `op` in its block."""
     block = next(b for b in function.blocks.values() if op in b.ops)
     before = block.ops[: block.ops.index(op)]
     same = [v for other in before for v in other.results if v.type is value.type]
@@ -225,7 +227,7 @@ def _operands(module: Module) -> list[Place]:
 
 
 def _with_literals(module: Module, places: Sequence[Place]) -> Module:
-    for *place, name, index in places:  # one after the other: two may be of one op
+    for *place, name, index in places:  # one after the other: several may belong to one op
 
         def literal(op: Op, _: Function, name: str = name, index: int = index) -> Op:
             value = getattr(op, name)
@@ -239,12 +241,13 @@ def _with_literals(module: Module, places: Sequence[Place]) -> Module:
 
 
 def _settings(module: Module) -> list[Place]:
-    """Attributes with another value than their default, optional operands, predicates, notes."""
+    """The places of attributes that differ from their default, optional operands, predicates, and
+    notes."""
     return [(*place, name) for place, op in op_places(module) for name in _plain(op)]
 
 
 def _plain(op: Op) -> dict[str, Any]:
-    """Fields of `op` that could hold less, with what they would hold."""
+    """The fields of `op` that can be simplified, with their simplified values."""
     result: dict[str, Any] = {}
     for field in op.fields(FieldKind.ATTRIBUTE, FieldKind.OPTIONAL):
         default = None if field.kind is FieldKind.OPTIONAL else field.default
@@ -269,7 +272,7 @@ def _without_settings(module: Module, places: Sequence[Place]) -> Module:
 
 
 def _headers(module: Module) -> list[Place]:
-    """The settings of functions, parameters and the module."""
+    """The places of the settings of functions, parameters and the module."""
     headers: list[Place] = [("metadata", key) for key in module.metadata]
     headers += [("notes",)] if module.comments or module.header_comments else []
     for function in module.functions.values():

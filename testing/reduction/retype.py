@@ -1,4 +1,4 @@
-"""Programs with smaller tiles."""
+"""Edits that make tiles smaller."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ def extents(module: Module) -> set[int]:
 
 
 def shrink_extents(module: Module, sizes: Mapping[int, int]) -> Module:
-    """`module` with extents replaced by `sizes` wherever they stand in a type. Raises VerifyError
-    where no ops of these types are left."""
+    """`module` with extents replaced by `sizes` in all types. Raises VerifyError if no op remains
+    that has these types."""
     functions = module.functions.items()
     return module.with_functions({name: _Retyping(sizes).function(f) for name, f in functions})
 
 
 def with_scalars(module: Module) -> Module:
-    """`module` with tiles as scalars; ops that there are not for scalars are left out."""
+    """`module` with tiles replaced by scalars. Ops that do not exist for scalars are removed."""
     functions = module.functions.items()
     return module.with_functions({name: _Scalars({}).function(f) for name, f in functions})
 
@@ -46,7 +46,7 @@ def _types(function: Function) -> Iterator[Type]:
 
 
 class _Retyping:
-    """One function, from top to bottom."""
+    """Changes the types of one function, from the first op to the last."""
 
     def __init__(self, sizes: Mapping[int, int]) -> None:
         self.sizes = sizes
@@ -58,7 +58,7 @@ class _Retyping:
         return tile(type.element, tuple(self.sizes.get(n, n) for n in type.shape))
 
     def value(self, value: Value) -> Value:
-        """The value that stands for a definition."""
+        """The value that replaces a defined value."""
         result = Value(self.type(value.type), value.name)
         self.env[value] = result
         return result
@@ -91,7 +91,7 @@ class _Retyping:
         return [self.retype(op)]
 
     def retype(self, op: Op) -> Op:
-        """`op` on operands and results of the new types."""
+        """`op` with operands and results of the new types."""
         changes: dict[str, Any] = {}
         for field in op.schema:
             value: Any = getattr(op, field.name)
@@ -115,8 +115,8 @@ class _Retyping:
 
 
 class _Scalars(_Retyping):
-    """Tiles become scalars. An op that there is not for scalars passes on an operand of the type
-    of its result, or gives zero."""
+    """Replaces tiles by scalars. An op that does not exist for scalars is replaced by an operand of
+    the type of its result, or by zero."""
 
     def type(self, type: Type) -> Type:
         return type.element if isinstance(type, Tile) else type
@@ -140,5 +140,5 @@ def _values(op: Op) -> list[Operand]:
 
 
 def _same_type(op: Op) -> bool:
-    """Whether `op` does no more than to take one operand to a result of the same type."""
+    """Whether `op` only converts one operand to a result of the same type."""
     return len(op.inputs) == len(op.results) == 1 and op.inputs[0].type is op.results[0].type

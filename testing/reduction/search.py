@@ -1,4 +1,4 @@
-"""The search: edits tried on runs of places, until none is accepted."""
+"""The search of a reduction: edits are tried on runs of places, until none is accepted."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ Interesting: TypeAlias = Callable[[Module], bool]
 
 @attrs.frozen
 class Progress:
-    """The progress of a search: ops that are left, candidates tested, candidates accepted, and the
-    kind of the current edit."""
+    """The progress of a search: the number of remaining ops, of tested and of accepted candidates,
+    and the kind of the current edit."""
 
     ops: int
     tried: int
@@ -51,12 +51,12 @@ def reduce(
 
 
 def op_count(module: Module) -> int:
-    """Return the number of ops of all functions, with terminators."""
+    """Return the number of ops of all functions, including terminators."""
     return sum(1 for function in module.functions.values() for _ in function.ops)
 
 
 class _StopError(Exception):
-    """The budget is used up."""
+    """The budget of the search is exhausted."""
 
 
 class _ReductionSearch:
@@ -77,7 +77,7 @@ class _ReductionSearch:
         self.tried = self.accepted = 0
 
     def run(self) -> Module:
-        """Every kind of edit in turn, again and again until none helps."""
+        """Try every kind of edit repeatedly, until none is accepted."""
         try:
             while True:
                 before = self.module
@@ -101,8 +101,8 @@ class _ReductionSearch:
             size = min(size // 2, len(places))
 
     def _attempt(self, edit: Edit, start: int, size: int) -> bool:
-        """Whether the edit at `size` places from `start` gives something smaller that is still
-        interesting, which is then the module."""
+        """Try the edit at `size` places from `start` on. If the result is smaller and interesting,
+        it becomes the current module; return whether it does."""
         places = edit.places(self.module)[start : start + size]
         try:
             candidate = edit.apply(self.module, places)
@@ -110,7 +110,7 @@ class _ReductionSearch:
                 return False
             verify(candidate)
         except (TileirError, AttributeError, KeyError, TypeError, ValueError):
-            return False  # no program of these parts
+            return False  # the edit yields no valid program
         self._spend()
         if not self.interesting(candidate):
             return False
@@ -122,7 +122,7 @@ class _ReductionSearch:
         return True
 
     def _new(self, candidate: Module) -> bool:
-        """Whether `candidate` has not been judged, and can end."""
+        """Whether `candidate` has not been tested yet, and can terminate."""
         if candidate is self.module or not all(map(can_end, candidate.functions.values())):
             return False
         digest = _digest(candidate)

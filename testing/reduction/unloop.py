@@ -1,4 +1,4 @@
-"""Loops that run once."""
+"""Replacement of loops by a single execution of their body."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tileir.values import Operand, Value
 
 
 def tested_loops(module: Module) -> list[Place]:
-    """Loops with one latch that are left from another block, outermost first."""
+    """The loops with one latch that are left from another block, outermost first."""
     return [
         (function.name, header)
         for function in module.functions.values() if function.blocks
@@ -25,7 +25,7 @@ def tested_loops(module: Module) -> list[Place]:
 
 
 def run_once(module: Module, places: Sequence[Place]) -> Module:
-    """`module` with the first of the loops at `places` running its body just once."""
+    """`module` in which the first of the loops at `places` runs its body exactly once."""
     name, header = places[0]
     function = module.functions[name]
     result = _once(function, loops(function).by_header[header])
@@ -37,8 +37,9 @@ def _exits_before_latch(loop: Loop) -> bool:
 
 
 def _once(function: Function, loop: Loop) -> Function:
-    """The block that leaves goes on, the latch leaves; outside, the header's parameters are what
-    the latch passed."""
+    """The function with the body of the loop executed once: the block with the exit continues with
+    the body, and the latch leaves the loop. Outside the loop, parameters of the header are replaced
+    by the arguments of the latch."""
     leaving, latch = function.blocks[loop.exits[0][0]], function.blocks[loop.latch or ""]
     inner = next(e for e in leaving.successors if e.label in loop.blocks)
     outer = next(e for e in leaving.successors if e.label not in loop.blocks)

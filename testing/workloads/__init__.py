@@ -1,2 +1,2 @@
-"""Ordinary programs of pointers, masks, loops and dots, by what they compute: tests and benchmarks
+"""Ordinary programs of pointers, masks, loops and dots, one file per workload. Tests and benchmarks
 share them."""

@@ -1,9 +1,9 @@
 """Convolutions as matmuls: pixels by channels times channels by filters.
 
-`boxes` takes pixels as boxes of an image with channels last, as `channels_last` makes it of one
-with channels first; `implicit_gemm` as any run of pixels of one with channels first,
-`with_increment_table` by a table of pointer increments (Tillet et al. 2019, sections 6.2.1 and
-6.2.2).
+`boxes` takes pixels as boxes of an image with channels last; `channels_last` converts an image with
+channels first to that form. `implicit_gemm` takes any run of pixels of an image with channels
+first. `with_increment_table` does so with a table of pointer increments (Tillet et al. 2019,
+sections 6.2.1 and 6.2.2).
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from tileir.testing.workloads.tables import ABSENT
 
 @attrs.frozen
 class Filter:
-    """Rows and columns of a filter, the distance of neighbouring outputs in the input, and zeros
-    around on each side."""
+    """A filter: its rows and columns, the stride of outputs in the input, and the padding with
+    zeros on each side."""
 
     rows: int = 3
     columns: int = 3
@@ -45,8 +45,8 @@ def boxes(
     """`convolution(x, w, y, h, width, oh, ow, c, k)` on a grid of tiles, blocks of k and images: y
     [n, oh, ow, k] = x [n, h stride, width stride, c] * w [rows, columns, c, k]; tiles of `height` x
     `width` outputs by `bn` channels, in steps of `bk` channels. Extents of x are multiples of the
-    stride: which of its rows and columns a tap reads are then one of `stride` for all outputs. With
-    channels `first`, y is [n, k, oh, ow]."""
+    stride, so that a tap reads rows (and columns) with the same remainder modulo `stride` for all
+    outputs. With channels `first`, y is [n, k, oh, ow]."""
     b = Builder()
     kinds = {name: _buffer(element) for name in "xwy"}
     numbers = dict.fromkeys(("h", "width", "oh", "ow", "c", "k"), I32)
@@ -137,7 +137,8 @@ def implicit_gemm(
 
 
 class _Taps:
-    """Row and column of a filter and the first channel of a step, which one loop goes through."""
+    """The row and column of a filter and the first channel of a step, which a single loop
+    enumerates."""
 
     def __init__(self, b: Builder, filter: Filter) -> None:
         self.b, self.filter = b, filter
@@ -148,7 +149,7 @@ class _Taps:
         return self.row * self.filter.columns + self.column
 
     def step(self, by: int, channels: Any) -> None:
-        """On to the next channels, else to the next column, else to the next row."""
+        """Advance to the next channels, or else to the next column, or else to the next row."""
         b, deep, column = self.b, self.deep + by, self.column.get()
         over = deep >= channels
         column = b.select(over, column + 1, column)
@@ -198,7 +199,7 @@ def with_increment_table(
 
 
 def outside(b: Builder, first: Any, extent: Any, count: int) -> Any:
-    """A bit for each of `count` neighbours from `first` on: whether it is not in 0 to `extent` -
+    """A bit for each of `count` neighbours from `first` on: whether it is outside 0 to `extent` -
     1."""
     bits = b.full(first.shape, 0, I32)
     for n in range(count):

@@ -26,7 +26,7 @@ GROUP = 8
 
 @attrs.frozen(eq=False)
 class TileShape:
-    """Rows, columns and steps of K of a tile."""
+    """The rows and columns of a tile, and the step of K."""
 
     m: int
     n: int
@@ -108,7 +108,8 @@ def int8(tile: TileShape, result: Any = BF16) -> Module:
 def int4_weights(tile: TileShape, group: int, element: Any = F16) -> Module:
     """`matmul(x, w, scales, z, m, n, k)`: z [m, n] = x [m, k] ((w - 8) scales)ᵀ; w [n, k] of 4 bits
     has two along k in a byte, the lower first, scales [n, k / group]. `tile.k` divides `group`, or
-    `group` it. The weights are operand A, from registers, and z is written transposed."""
+    `group` divides `tile.k`. The weights are operand A, from registers, and z is written
+    transposed."""
     b = Builder()
     kinds = {"x": _buffer(element), "w": _buffer(I8), "scales": _buffer(element)}
     kinds["z"] = _buffer(element)
@@ -148,7 +149,7 @@ def mxfp8_weights(tile: TileShape) -> Module:
 
 
 def unpack_int4(pairs: Any) -> Any:
-    """Numbers of 4 bits, 0 to 15, two of each byte of `pairs`, the lower first."""
+    """Numbers of 4 bits, 0 to 15, two from each byte of `pairs`, the lower one first."""
     b, (rows, columns) = pairs.builder, pairs.shape
     return b.join(pairs & 15, pairs.lshr(4) & 15).reshape(rows, 2 * columns)
 
@@ -165,7 +166,7 @@ def _group_scales(
     return wide.reshape(rows.shape[0], depth)
 
 
-# Common to all of them ----------------------------------------------------------------------------
+# Shared functions ------------------------------------------------------------------------------
 
 
 def _indices(b: Builder, tile: TileShape, m: Any, n: Any) -> tuple[Any, Any, Any]:
@@ -183,7 +184,7 @@ def _indices(b: Builder, tile: TileShape, m: Any, n: Any) -> tuple[Any, Any, Any
 def _load(
     base: Any, slow: Any, fast: Any, lead: Any, extents: tuple[Any, Any], other: Any = 0.0
 ) -> Any:
-    """The elements at `slow * lead + fast`, `other` where one is not below its extent."""
+    """The elements at `slow * lead + fast`, and `other` where an index is not below its extent."""
     return (base + (slow * lead + fast)).load((slow < extents[0]) & (fast < extents[1]), other)
 
 

@@ -1,4 +1,4 @@
-"""Convolutions of 1 x 1 over channels that are shifted each by its own distance (Wu et al. 2018;
+"""Convolutions of 1 x 1 over channels that are each shifted by their own distance (Wu et al. 2018;
 Tillet et al. 2019, section 6.2.2 and Listing 8)."""
 
 from __future__ import annotations
@@ -48,8 +48,8 @@ def uniform_shift_convolution(
     height: int, width: int, bn: int, bk: int, element: Any = F16
 ) -> Module:
     """`shift(x, w, y, rows, columns, h, width, c, k)` on a grid of tiles, blocks of k and images:
-    the same with channels last, y [n, h, width, k] of x [n, h, width, c], where channels share
-    shifts by groups of `bk`: `rows[g]` and `columns[g]` are those of group g."""
+    as `shift_convolution`, but with channels last: y [n, h, width, k] and x [n, h, width, c].
+    Groups of `bk` channels share a shift: `rows[g]` and `columns[g]` are those of group g."""
     b = Builder()
     kinds = {name: _buffer(element) for name in "xwy"}
     kinds |= {name: arg(pointer(I32), aligned=4, noalias=True) for name in ("rows", "columns")}
@@ -79,8 +79,8 @@ def uniform_shift_convolution(
 
 def shift(width: int, element: Any = F16) -> Module:
     """`shift(x, y, rows, columns, h, wide, c)` on a grid of blocks of `width` pixels, channels and
-    images: y [n, c, h, wide] = x [n, c, h + rows[c], wide + columns[c]], zeros around: what a
-    convolution that is not fused runs first."""
+    images: y [n, c, h, wide] = x [n, c, h + rows[c], wide + columns[c]], zeros around. An unfused
+    convolution runs this kernel first."""
     b = Builder()
     kinds = {name: _buffer(element) for name in "xy"}
     kinds |= {name: arg(pointer(I32), aligned=4, noalias=True) for name in ("rows", "columns")}

@@ -73,7 +73,7 @@ def dsd(size: int, bn: int, bk: int, element: Any = F16) -> Module:
     of blocks: z = x y with y [.., n].
 
     Blocks `starts[i]` to `starts[i + 1]` - 1 of x are row i, and `columns` has the column of each.
-    Rows come in the order `order`. A block is multiplied in steps of `bk`.
+    Rows are processed in the order `order`. A block is multiplied in steps of `bk`.
     """
     b = Builder()
     kinds = {name: _buffer(element) for name in "xyz"} | _tables("order", "starts", "columns")
@@ -96,9 +96,9 @@ def dsd(size: int, bn: int, bk: int, element: Any = F16) -> Module:
 
 def dds(bm: int, size: int, bk: int, element: Any = F16) -> Module:
     """`dds(x, y, z, order, starts, blocks, rows, m, k, n)` on a grid of blocks of rows by columns
-    of blocks: z [m, n] = x [m, k] y; `starts[j]` to `starts[j + 1]` - 1 are the entries of column
-    j of y, of which `blocks` has the blocks and `rows` where they are. Columns come as `order` has
-    them."""
+    of blocks: z [m, n] = x [m, k] y; `starts[j]` to `starts[j + 1]` - 1 are the entries of column j
+    of y; `blocks` contains the block of each entry, `rows` its row. Columns are processed in the
+    order `order`."""
     b = Builder()
     kinds = {name: _buffer(element) for name in "xyz"}
     kinds |= _tables("order", "starts", "blocks", "rows")
@@ -138,8 +138,8 @@ def _over_blocks(
 
 def softmax(size: int, most: int, rows: int, element: Any = F16) -> Module:
     """`softmax(x, y, starts, scale)` on a grid of parts of blocks, `rows` rows each, by rows of at
-    most `most` blocks: y = softmax of scale x along the rows of the whole matrix, what no block
-    holds being left out."""
+    most `most` blocks: y = softmax of scale x along the rows of the whole matrix, without the
+    elements that are in no block."""
     b = Builder()
     kinds = {name: _buffer(element) for name in "xy"} | _tables("starts")
     with b.kernel("softmax", **kinds, scale=F32) as (x, y, starts, scale):

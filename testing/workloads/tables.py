@@ -1,4 +1,4 @@
-"""The tables that programs look things up in."""
+"""Look-up tables of the workloads."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ ABSENT = 1 << 15
 
 @attrs.frozen(eq=False)
 class Blocks:
-    """The blocks of a block-sparse matrix: `mask` [rows, columns] of blocks. Blocks are numbered
-    row by row."""
+    """The blocks of a block-sparse matrix. `mask` [rows, columns] states which blocks exist. Blocks
+    are numbered row by row."""
 
     mask: np.ndarray[Any, Any]
 
@@ -24,13 +24,13 @@ class Blocks:
 
     @property
     def places(self) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
-        """Row and column of every block."""
+        """The row and the column of every block."""
         rows, columns = np.nonzero(self.mask)
         return rows.astype(np.int32), columns.astype(np.int32)
 
     def by_groups(self, most: int) -> tuple[np.ndarray[Any, Any], ...]:
-        """Groups of at most `most` blocks of a row, as even as they can be: the row, the first and
-        the last block of each, and the column of every block."""
+        """Groups of at most `most` blocks of a row, as even as possible: the row, the first and the
+        last block of each group, and the column of every block."""
         rows, firsts, lasts, start = [], [], [], 0
         for row, count in enumerate(self.mask.sum(1)):
             for part in np.array_split(np.arange(start, start + count), -(-count // most) or 1):
@@ -56,14 +56,15 @@ class Blocks:
 
     @property
     def longest(self) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
-        """Rows, and columns, with most blocks first: what takes longest is to begin first."""
+        """The rows, and the columns, ordered by decreasing number of blocks: the longest ones start
+        first."""
         orders = (np.argsort(-self.mask.sum(axis), kind="stable") for axis in (1, 0))
         rows, columns = (order.astype(np.int32) for order in orders)
         return rows, columns
 
     @property
     def most(self) -> int:
-        """Blocks of the longest row."""
+        """The number of blocks of the longest row."""
         return int(self.mask.sum(1).max(initial=0))
 
     def blocks_of(self, dense: np.ndarray[Any, Any], size: int) -> np.ndarray[Any, Any]:
@@ -94,7 +95,7 @@ class Increments:
     sides: np.ndarray[Any, Any]
 
     def pad_to(self, step: int) -> Increments:
-        """The same, padded to a multiple of `step`."""
+        """The increments, padded to a multiple of `step`."""
         more = -len(self.sides) % step
         return Increments(
             np.pad(self.increments, (0, more)),
@@ -103,8 +104,9 @@ class Increments:
 
     @staticmethod
     def of(rows: int, columns: int, image: tuple[int, int, int], *, last: bool) -> Increments:
-        """The increments of a convolution of an image of (channels, height, width): over rows and
-        columns of the filter, then channels. `last`: channels are neighbours in memory."""
+        """The increments of a convolution of an image of (channels, height, width), in the order of
+        rows and columns of the filter, then channels. With `last`, channels are neighbours in
+        memory."""
         channels, height, width = image
         r, s, c = np.meshgrid(*map(np.arange, (rows, columns, channels)), indexing="ij")
         inside = (r * width + s) * channels + c if last else (c * height + r) * width + s

@@ -21,7 +21,7 @@ from tileir.tools.view.access import spans
 from tileir.tools.view.banks import wavefront_rows
 from tileir.tools.view.input import Subject
 from tileir.tools.view.lane_orders import AffineAddresses, affine, transposed_accesses
-from tileir.tools.view.lifetimes import allocations, stretches
+from tileir.tools.view.lifetimes import allocations, block_spans
 from tileir.tools.view.naming import count_text
 from tileir.tools.view.swizzles import element_at, unswizzled_offset
 from tileir.tools.view.tracing import TracedAccess, Usage, accesses_by_op, run_and_trace, usage
@@ -161,7 +161,7 @@ def test_allocations_are_drawn_where_they_are_and_never_two_at_one_place_and_tim
 
 def test_a_buffer_that_a_loop_reads_lasts_to_its_end():
     subject = Subject(module("matmul"))
-    end = max(s.end for s in stretches(subject.laid_out) if s.depth)
+    end = max(s.end for s in block_spans(subject.laid_out) if s.depth)
     ranges = allocations(subject.laid_out, subject.lowered_kernel.memory)
     buffers = [a for a in ranges if len(a.touched) > 2]
     assert buffers and all(buffer.at(end - 1) for buffer in buffers)

@@ -1,1 +1,1 @@
-"""The parts of `tileir tune`: files as problems, progress, reports and pictures."""
+"""Parts of `tileir tune`: files as problems, progress, reports and pictures."""

@@ -1,4 +1,4 @@
-"""The ranking of candidates by the cost model, before any is compiled."""
+"""The ranking of candidates by the cost model, before any candidate is compiled."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ _LISTED = 20
 
 @attrs.frozen
 class Ranking:
-    """Candidates in the order of the cost model, by name, and the messages of those left out."""
+    """Candidates by name in the order of the cost model, and the messages of those that were left
+    out."""
 
     candidates: Mapping[str, tuple[Point, Survey]]
     infeasible: Mapping[str, str]

@@ -8,7 +8,7 @@
     // tune.TK = 32, 64              choices of a parameter
 
 The keys are those of the metadata of `.tir` (`tileir.tools.inputs`). Extents may be expressions of
-numbers that are defined before. Comments may also begin with `#` or `;`.
+numbers that are defined earlier. Comments may also begin with `#` or `;`.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ _BUFFER = re.compile(r"(\w+)\s*\[([^\]]*)\]\s*(.*)")
 
 
 def directives(text: str, overrides: Iterable[str] = ()) -> dict[str, str]:
-    """The directives in `text`, changed by `overrides`: `run.m=64`, or `m=64` for an argument.
-    Raises `ToolError` (TIR0903) for an override of another form."""
+    """The directives in `text`, with the changes `overrides`: `run.m=64`, or `m=64` for an
+    argument. Raises `ToolError` (TIR0903) for an override of another form."""
     result: dict[str, str] = {}
     for line in text.splitlines():
         match = _LINE.fullmatch(line)
@@ -41,7 +41,7 @@ def directives(text: str, overrides: Iterable[str] = ()) -> dict[str, str]:
 
 
 def resolve_extents(stated: Mapping[str, str]) -> dict[str, str]:
-    """The same, extents of buffers as numbers."""
+    """`stated` with the extents of buffers as numbers."""
     numbers_by_name = known_numbers(stated)
     answer: dict[str, str] = {}
     for key, text in stated.items():
@@ -57,6 +57,6 @@ def resolve_extents(stated: Mapping[str, str]) -> dict[str, str]:
 
 
 def known_numbers(stated: Mapping[str, str]) -> dict[str, int]:
-    """Arguments that are whole numbers, by name."""
+    """The arguments that are whole numbers, by name."""
     words = {k.removeprefix("run."): v for k, v in stated.items() if k.startswith("run.")}
     return {k: int(v) for k, v in words.items() if re.fullmatch(r"-?\d+", v)}

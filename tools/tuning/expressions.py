@@ -1,4 +1,4 @@
-"""Whole numbers written with names: `cdiv(m, TM) * cdiv(n, TN)`."""
+"""Expressions of whole numbers and names: `cdiv(m, TM) * cdiv(n, TN)`."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ _FUNCTIONS: dict[str, Callable[..., int]] = {
 
 
 def numbers(text: str, names: Mapping[str, Any]) -> tuple[int, ...]:
-    """The numbers that `text`, separated by commas, stands for. `+ - * // %`, cdiv, min and max
-    are known. Raises `ToolError` (TIR0903)."""
+    """The values of the expressions in `text`, which are separated by commas. `+ - * // %`, cdiv,
+    min and max are supported. Raises `ToolError` (TIR0903)."""
     try:
         if len(text) > _LONGEST:
             raise ValueError(f"more than {_LONGEST} characters")

@@ -31,7 +31,7 @@ class PlotAxis:
         return PlotAxis(log10(low) - 0.03, max(log10(high), log10(low) + 0.02) + 0.03)
 
     def at(self, seconds: float) -> float:
-        """Pixels from the beginning."""
+        """The distance in pixels from the start of the axis."""
         return _SIDE * (log10(seconds) - self.low) / (self.high - self.low)
 
     def ticks(self) -> list[float]:
@@ -45,7 +45,7 @@ class PlotAxis:
 
 
 def picture(result: TuningResult) -> str:
-    """The picture of a result, as SVG. Raises `TuneError` (TIR1102) where nothing was measured."""
+    """The picture of a result, as SVG. Raises `TuneError` (TIR1102) if nothing was measured."""
     best, measured = result.best, result.good_outcomes
     title = f"@{result.family.kernel} on {result.family.device}: {best.name} in "
     title += duration(best.seconds)
@@ -64,7 +64,7 @@ def picture(result: TuningResult) -> str:
 def _scatter(
     candidate_outcomes: Sequence[CandidateOutcome], best: CandidateOutcome, x: float, y: float
 ) -> Iterator[str]:
-    """Measured over expected; the line is where both agree."""
+    """The measured times over the predicted ones. The line shows where both are equal."""
     points = [(o.predicted or 0.0, o.seconds or 0.0) for o in candidate_outcomes]
     x_axis, y_axis = PlotAxis.over([p for p, _ in points]), PlotAxis.over([s for _, s in points])
     yield from _frame(x, y, "the model's estimate", "measured", x_axis, y_axis)
@@ -75,7 +75,7 @@ def _scatter(
 
 
 def _course(result: TuningResult, x: float, y: float) -> Iterator[str]:
-    """Every candidate in the order of the search, and the best so far as a line."""
+    """Every candidate in the order of the search, and the best time so far as a line."""
     order = [o for o in result.outcomes if o.good]
     y_axis = PlotAxis.over([o.seconds or 0.0 for o in order])
     yield from _frame(
@@ -96,7 +96,7 @@ def _course(result: TuningResult, x: float, y: float) -> Iterator[str]:
 
 
 def _bars(result: TuningResult, x: float, y: float) -> Iterator[str]:
-    """The quickest candidate with each choice of each parameter."""
+    """The fastest candidate with each choice of each parameter."""
     yield svg.text(x, y, "the quickest with each choice, relative to the best", "head")
     shown_effects = effects(result)
     most = max(e.ratio for e in shown_effects) if shown_effects else 1.0

@@ -41,12 +41,12 @@ SPACES = ("factory", "compiler", "mapl19")
 
 
 @attrs.frozen
-class Wish:
+class TuneSettings:
     """The settings of the command line.
 
-    `arguments` are arguments and the grid, `spaces` names of spaces, `tried` choices by parameter.
-    The other fields are the target, the seed of the arguments, and the reference for results:
-    `auto`, `interpreter` or `first`.
+    `arguments` are the arguments and the grid, `spaces` the names of spaces, `tried` the choices by
+    parameter. The other fields are the target, the seed of the arguments, and the reference for
+    results: `auto`, `interpreter` or `first`.
     """
 
     arguments: Sequence[str] = ()
@@ -57,39 +57,39 @@ class Wish:
     check: str = "auto"
 
 
-def problem_of(path: str, kernel: str | None, wish: Wish) -> Problem:
+def problem_of(path: str, kernel: str | None, settings: TuneSettings) -> Problem:
     """The problem in a file. Raises `ToolError`, and the errors of reading or building modules."""
     file, _, name = path.partition(":")
     if Path(file).suffix == ".py":
         result = found_in(file, name or kernel)
         if isinstance(result, Problem):
-            return attrs.evolve(result, space=_narrow(result.space, wish.tried))
-    return _problem(source(path, kernel, list(wish.arguments)), kernel, wish)
+            return attrs.evolve(result, space=_narrow(result.space, settings.tried))
+    return _problem(source(path, kernel, list(settings.arguments)), kernel, settings)
 
 
-def _problem(source: TunableSource, kernel: str | None, wish: Wish) -> Problem:
-    factory = _factory_space(source, wish)
+def _problem(source: TunableSource, kernel: str | None, settings: TuneSettings) -> Problem:
+    factory = _factory_space(source, settings)
     first = {p.name: p.choices[0] for p in factory.parameters if p.role is ParameterRole.MAKE}
     module = source.module(**first)
     grid_text = source.words.get("run.grid", "1")
     plan = recipe(module.evolve(metadata={**module.metadata, "run.grid": 1}), kernel)
-    inputs = partial(draw, plan, wish.seed)
+    inputs = partial(draw, plan, settings.seed)
     numbers = {k: v for k, v in inputs().items() if isinstance(v, int)}
     grid = Grid(grid_text, tuple(numbers.items()))
     name = plan.kernel.name
     space = factory
-    if "compiler" in wish.spaces and not source.listed:
-        space = factory * _compiler(source, factory, name, wish)
+    if "compiler" in settings.spaces and not source.listed:
+        space = factory * _compiler(source, factory, name, settings)
     return Problem(
-        source.make, _narrow(space, wish.tried), grid, inputs,
+        source.make, _narrow(space, settings.tried), grid, inputs,
         content_of(*source.content, *sorted(map(str, source.words.items()))), name, name,
-        expected=_expected_arrays(module, plan, grid(first), wish), within=_within(plan),
+        expected=_expected_arrays(module, plan, grid(first), settings), within=_within(plan),
     )  # fmt: skip
 
 
 @attrs.frozen
 class Grid:
-    """A grid by an expression of arguments and choices."""
+    """A grid that is an expression of arguments and choices."""
 
     text: str
     numbers: tuple[tuple[str, int], ...]
@@ -101,8 +101,8 @@ class Grid:
 # Spaces -------------------------------------------------------------------------------------
 
 
-def _factory_space(source: TunableSource, wish: Wish) -> Space:
-    """The space that the file declares, or the choices of the paper for it."""
+def _factory_space(source: TunableSource, settings: TuneSettings) -> Space:
+    """The space that the file declares, or that of the MAPL paper for its parameters."""
     if source.listed:
         options = {"num_warps", "num_stages", "max_registers"}
         parameters = tuple(
@@ -112,17 +112,17 @@ def _factory_space(source: TunableSource, wish: Wish) -> Space:
         points = [dict(p) for p in source.listed]
         return Space(parameters).where("one of the file's configurations", lambda p: p in points)
     tunables = {**source.tunables, **_stated_choices(source)}
-    extra = {k: v for k, v in wish.tried.items() if k not in tunables and not _is_option(k)}
-    if "mapl19" in wish.spaces:
+    extra = {k: v for k, v in settings.tried.items() if k not in tunables and not _is_option(k)}
+    if "mapl19" in settings.spaces:
         tiles = _tile_parameters(source, tunables)
         non_tiles = [name for name in tunables if name not in tiles]
         return mapl19(tiles, non_tiles)
-    declared = {} if "factory" not in wish.spaces else tunables
+    declared = {} if "factory" not in settings.spaces else tunables
     return Space(tuple(TuningParameter(n, c) for n, c in {**declared, **extra}.items()))
 
 
 def _stated_choices(source: TunableSource) -> dict[str, tuple[Any, ...]]:
-    """Choices by directives `tune.NAME`."""
+    """The choices that directives `tune.NAME` state."""
     words = {k.removeprefix("tune."): v for k, v in source.words.items() if k.startswith("tune.")}
     return {k: choices_in(v) for k, v in words.items() if not _is_option(k)}
 
@@ -133,17 +133,16 @@ def _is_option(name: str) -> bool:
     return name in {field.name for field in attrs.fields(Options)}
 
 
-def _compiler(source: TunableSource, factory: Space, kernel: str, wish: Wish) -> Space:
-    """The compiler's parameters that change the code of the first or the last choice of the
-    file."""
+def _compiler(source: TunableSource, factory: Space, kernel: str, settings: TuneSettings) -> Space:
+    """The parameters of the compiler that change the code of the file's first or last choice."""
     ends = [{p.name: p.choices[at] for p in factory.parameters if p.role is ParameterRole.MAKE}
             for at in (0, -1)]  # fmt: skip
     modules = [source.make(**end) for end in (ends if ends[0] != ends[1] else ends[:1])]
     names: dict[str, TuningParameter] = {}
     for module in modules:
-        for parameter in compiler_space(module, wish.target, kernel).parameters:
+        for parameter in compiler_space(module, settings.target, kernel).parameters:
             names[parameter.name] = parameter
-    for name, choices in wish.tried.items():
+    for name, choices in settings.tried.items():
         if _is_option(name):
             names[name] = TuningParameter(name, choices, ParameterRole.OPTION)
     return Space(tuple(names.values()))
@@ -155,7 +154,7 @@ def _narrow(space: Space, tried: Mapping[str, tuple[Any, ...]]) -> Space:
 
 def _tile_parameters(source: TunableSource, tunables: Mapping[str, tuple[Any, ...]]) -> list[str]:
     """The parameters that are extents of the largest stored tile, slowest dimension first. They are
-    recognised by giving each parameter a different value."""
+    identified by assigning a different value to each parameter."""
     values = {name: 32 << i for i, name in enumerate(tunables)}
     module = source.make(**values)
     stored = [
@@ -174,7 +173,7 @@ def _tile_parameters(source: TunableSource, tunables: Mapping[str, tuple[Any, ..
 
 
 def choices_in(text: str) -> tuple[Any, ...]:
-    """`32, 64` or `true,false,none` as choices."""
+    """The choices in a text such as `32, 64` or `true,false,none`."""
     return tuple(_choice(word.strip()) for word in text.split(",") if word.strip())
 
 
@@ -193,26 +192,28 @@ def _choice(word: str) -> Any:
 # References ----------------------------------------------------------------------------------
 
 
-def _expected_arrays(module: Module, plan: Recipe, grid: tuple[int, ...], wish: Wish) -> Any:
+def _expected_arrays(
+    module: Module, plan: Recipe, grid: tuple[int, ...], settings: TuneSettings
+) -> Any:
     """The function that computes the expected arrays; None to compare with the first candidate."""
-    if wish.check == "first":
+    if settings.check == "first":
         return None
-    if plan.expected and wish.check != "interpreter":
+    if plan.expected and settings.check != "interpreter":
         return partial(reference_outputs, plan)
-    if wish.check == "interpreter" or _is_small(module, plan, grid, wish):
+    if settings.check == "interpreter" or _is_small(module, plan, grid, settings):
         return partial(interpreted_outputs, module, plan.kernel.name, grid)
     return None
 
 
-def _is_small(module: Module, plan: Recipe, grid: tuple[int, ...], wish: Wish) -> bool:
-    numbers = {k: v for k, v in draw(plan, wish.seed).items() if isinstance(v, int)}
+def _is_small(module: Module, plan: Recipe, grid: tuple[int, ...], settings: TuneSettings) -> bool:
+    numbers = {k: v for k, v in draw(plan, settings.seed).items() if isinstance(v, int)}
     function = legalize(module, plan.kernel.name).functions[plan.kernel.name]
     work = work_of(function, grid, numbers)
     return (work.operations + work.arithmetic) * prod(grid) < _INTERPRETED
 
 
 def reference_outputs(plan: Recipe, inputs: Mapping[str, Any]) -> dict[str, Any]:
-    """The results of the recipe's references, in the types of the arrays."""
+    """The results of the recipe's references, in the element types of the arrays."""
     result: dict[str, Any] = {}
     for name, expectation in plan.expected.items():
         reference = REFERENCES.get(expectation.reference)
@@ -242,7 +243,7 @@ def interpreted_outputs(
 
 
 def _within(plan: Recipe) -> dict[str, float]:
-    """The largest error of each array."""
+    """The allowed error of each array."""
     result: dict[str, float] = {}
     for parameter in plan.kernel.parameters:
         element: Any = element_of(parameter.type)
@@ -253,4 +254,4 @@ def _within(plan: Recipe) -> dict[str, float]:
     return result
 
 
-__all__ = ["SPACES", "Grid", "Wish", "choices_in", "dtype_of", "problem_of"]
+__all__ = ["SPACES", "Grid", "TuneSettings", "choices_in", "dtype_of", "problem_of"]

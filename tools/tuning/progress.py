@@ -1,4 +1,4 @@
-"""The progress of tuning, on standard error: a bar if rich is installed and standard error is a
+"""Progress output of tuning, on standard error: a bar if rich is installed and standard error is a
 terminal."""
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def observer(quiet: bool = False) -> TuningObserver:
 
 @attrs.define
 class Lines:
-    """A line when a phase begins, and for each new best candidate."""
+    """Prints a line when a phase begins, and for each new best candidate."""
 
     best: float = float("inf")
 
@@ -43,7 +43,7 @@ class Lines:
 
 @attrs.define
 class Bar:
-    """A bar with the best so far. `close` it, or use it as a context."""
+    """A progress bar that also shows the best time so far. `close` it, or use it as a context."""
 
     _progress: Any = None
     _task: Any = None
@@ -67,7 +67,7 @@ class Bar:
         self._progress.update(self._task, advance=1, note=note)
 
     def close(self) -> None:
-        """Leave the terminal as it was."""
+        """Restore the state of the terminal."""
         if self._progress is not None:
             self._progress.stop()
             self._progress = None

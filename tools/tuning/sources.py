@@ -33,8 +33,8 @@ class TunableSource:
     """Points, where the file names them one by one."""
 
     def module(self, **choices: Any) -> Module:
-        """The module for `choices`, the first of each tunable where left out, with the directives
-        as metadata."""
+        """The module for `choices`, with the directives as metadata. Tunables that are missing have
+        their first choice."""
         first = {name: values[0] for name, values in self.tunables.items()}
         result = self.make(**{**first, **choices})
         words = {k: v for k, v in self.words.items() if not k.startswith(("within.", "tune."))}
@@ -51,7 +51,8 @@ class TunableSource:
 def source(path: str, kernel: str | None, overrides: list[str]) -> TunableSource:
     """The file `path`: `.tir`, Triton-C (`.c`), or Triton's Python, `FILE.py:KERNEL`.
 
-    Raises `ToolError`, and what reading it raises."""
+    Raises `ToolError`, and the errors of reading the file.
+    """
     file, _, name = path.partition(":")
     ending = Path(file).suffix
     if ending == ".py":
@@ -149,7 +150,7 @@ class _Triton:
 
 @cache
 def load_module(path: str) -> ModuleType:
-    """The file as a Python module, which is run. Raises `ToolError` (TIR0904, TIR0915)."""
+    """Import the file as a Python module, which runs it. Raises `ToolError` (TIR0904, TIR0915)."""
     name = f"tileir_tuned_{Path(path).stem}"
     spec = importlib.util.spec_from_file_location(name, Path(path).resolve())
     if spec is None or spec.loader is None or not Path(path).is_file():
@@ -168,7 +169,7 @@ def load_module(path: str) -> ModuleType:
 
 
 def _place(error: Exception, path: str) -> Location:
-    """The line of the file `path` that raised `error`, or that is no valid Python."""
+    """The line of the file `path` that raised `error`, or that is not valid Python."""
     file = str(Path(path).resolve())
     if isinstance(error, SyntaxError) and str(error.filename) == file:
         return Location(path, error.lineno or 1, error.offset or 1)
@@ -178,7 +179,7 @@ def _place(error: Exception, path: str) -> Location:
 
 
 def found_in(path: str, name: str | None) -> Any:
-    """The object `name` of the file, or the only one in it that can be tuned. Raises `ToolError`
+    """The object `name` of the file, or the only object in it that can be tuned. Raises `ToolError`
     (TIR0915)."""
     names = vars(load_module(path))
     if name is None:
@@ -199,7 +200,7 @@ def _is_tunable(value: Any) -> bool:
 
 
 def kernel_in(path: str, name: str) -> Any:
-    """The kernel itself, without what tunes it."""
+    """The kernel without the decorators that tune it."""
     kernel = found_in(path, name)
     while hasattr(kernel, "kernel"):
         kernel = kernel.kernel
@@ -223,7 +224,7 @@ def _python(file: str, name: str | None, overrides: list[str]) -> TunableSource:
 
 
 def _point(config: Any) -> dict[str, Any]:
-    """A configuration of Triton's, with the compiler's options under our names."""
+    """A configuration of Triton with the compiler's options under the names that tileir uses."""
     names = {"num_warps": config.num_warps, "num_stages": config.num_stages,
              "max_registers": config.maxnreg}  # fmt: skip
     return {**config.kwargs, **{k: v for k, v in names.items() if v is not None}}
@@ -236,7 +237,7 @@ _TRITON = {
 
 
 def _argument_type(words: Mapping[str, str], name: str) -> str:
-    """The type of an argument in Triton's words, with what is known of its values."""
+    """The type of an argument in Triton's syntax, with the known properties of its value."""
     text = words.get(f"run.{name}")
     if text is None:
         message = f"{name} has no value: state it as run.{name} = f16[64, 64] normal, or a number"

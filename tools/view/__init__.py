@@ -1,5 +1,5 @@
-"""`tileir view PICTURE FILE`: pictures of a kernel, without a server, readable on light and dark
-pages. A module of this package per picture."""
+"""`tileir view PICTURE FILE`: pictures of a kernel as files, legible on light and dark pages. Each
+picture has its own module in this package."""
 
 from __future__ import annotations
 
@@ -78,19 +78,19 @@ def execute(options: argparse.Namespace) -> int:
 
 
 def draw_picture(name: str, subject: Subject) -> str:
-    """The picture `name`, one of `PICTURES`, of `subject`. Raises TileirError where the kernel
-    cannot be compiled, or run, or has not what is asked for."""
+    """The picture `name`, one of `PICTURES`, of `subject`. Raises TileirError if the kernel cannot
+    be compiled or run, or does not contain the requested value."""
     module = importlib.import_module(f"tileir.tools.view.{name}")
     return cast(Drawing, module).picture(subject)
 
 
 def _value(text: str) -> str:
-    """A value's name; the percent sign may be left out."""
+    """The name of a value, with or without the percent sign."""
     return text if text.startswith("%") else f"%{text}"
 
 
 def _program(text: str) -> tuple[int, ...]:
-    """One to three indices."""
+    """The indices of a program instance, one to three of them."""
     result = tuple(natural(word) for word in text.split(","))
     if not 1 <= len(result) <= 3:
         raise argparse.ArgumentTypeError(f"one to three indices, not {text}")

@@ -1,6 +1,6 @@
-"""A picture of the addresses that a warp touches at every access to global memory: 128-byte lines
-as rows, their 32-byte sectors framed, each address in the colour of its lane (MAPL 2019, Figure 6).
-"""
+"""The picture `access`: the addresses that a warp accesses at every access to global memory.
+128-byte lines are rows, their 32-byte sectors are framed, and each address has the colour of its
+lane (MAPL 2019, Figure 6)."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ _HOW = (
 
 @attrs.frozen
 class ByteSpan:
-    """Bytes `start` to `end` of a line of memory, and the lanes that access just these."""
+    """Bytes `start` to `end` of a line of memory, and the lanes that access exactly these bytes."""
 
     start: int
     end: int
@@ -56,7 +56,7 @@ class ByteSpan:
 
 
 def picture(subject: Subject) -> str:
-    """SVG of the accesses of global memory of the kernel's first warp, in one instance."""
+    """The SVG of the accesses to global memory of the kernel's first warp, in one instance."""
     trace, subject = run_and_trace(subject)
     names = subject.laid_out_names
     result = subject.about(accesses_by_op(trace, False).items(), lambda item: item[0], "access")
@@ -73,15 +73,15 @@ def picture(subject: Subject) -> str:
 
 
 def by_units(subject: Subject, *units: str) -> str:
-    """The ops of asynchronous units, whose names begin like `units`, that access memory without
-    addresses of threads; nothing where there are none."""
+    """A sentence that names the ops, by the prefixes `units` of their mnemonics, whose asynchronous
+    units access memory without addresses of threads; '' if there are none."""
     ops = (op.mnemonic for function in subject.laid_out_functions for op in function.ops)
     names = sorted({name for name in ops if name.startswith(units)} - {"gpu.tma_wait"})
     return f"; {' and '.join(names)} do, by boxes of tensors" if names else ""
 
 
 def spans(addresses: Sequence[int | None], size: int) -> dict[int, list[ByteSpan]]:
-    """The accessed bytes of each touched line, by number of the line, lowest address first."""
+    """The accessed bytes of each accessed line, by number of the line, lowest address first."""
     lanes_by_bytes: dict[tuple[int, int], list[int]] = {}
     for lane, address in enumerate(addresses):
         if address is not None:
@@ -96,7 +96,7 @@ def spans(addresses: Sequence[int | None], size: int) -> dict[int, list[ByteSpan
 
 @attrs.frozen(eq=False)
 class _Pattern:
-    """Accesses of warps that differ in nothing but where they begin, the first shown."""
+    """Accesses of warps that differ only in their first address. The first one is drawn."""
 
     access: TracedAccess
     warp: int
@@ -115,7 +115,7 @@ def _key(access: TracedAccess, warp: int) -> Pattern:
 
 
 def _patterns(accesses: Sequence[TracedAccess]) -> list[_Pattern]:
-    """The accesses of each op's lowest warp that makes any."""
+    """For each op, the accesses of the first warp that makes any."""
     patterns: dict[Pattern, _Pattern] = {}
     for access in accesses:
         warp = access.warps[0]
@@ -131,8 +131,8 @@ Alike = list[tuple[Op, list[_Pattern]]]
 
 
 def _alike(trace: Trace, accesses_by_op: Sequence[tuple[Op, list[TracedAccess]]]) -> list[Alike]:
-    """Ops of one line whose accesses look the same, as where a loop's first iterations stand before
-    it, together."""
+    """Ops of one line with equal access patterns, combined. They occur, for example, if the first
+    iterations of a loop are peeled."""
     groups: dict[object, Alike] = {}
     for op, accesses in accesses_by_op:
         patterns = _patterns(accesses)
@@ -183,7 +183,7 @@ def _draw_pattern(sheet: Sheet, trace: Trace, pattern: _Pattern) -> None:
 
 
 def _draw_transposed(sheet: Sheet, trace: Trace, other: TransposedAccesses) -> None:
-    """The same with lanes along another dimension."""
+    """Draw the accesses as they would be with lanes along another dimension."""
     cost = usage(other.addresses, other.size)
     words = (
         f"were lanes side by side along dimension {other.dim}: "
@@ -195,7 +195,7 @@ def _draw_transposed(sheet: Sheet, trace: Trace, other: TransposedAccesses) -> N
 
 
 def _draw_lines(sheet: Sheet, trace: Trace, at: Sequence[int | None], size: int, most: int) -> None:
-    """The lines of memory that lanes touch, `most` of them."""
+    """Draw the lines of memory that lanes access, at most `most` of them."""
     rows = list(spans(at, size).items())
     shown = rows[:most]
     parts = [p for i, (number, spans) in enumerate(shown) for p in _row(trace, i, number, spans)]
@@ -206,7 +206,7 @@ def _draw_lines(sheet: Sheet, trace: Trace, at: Sequence[int | None], size: int,
 
 
 def _row(trace: Trace, index: int, number: int, spans: Sequence[ByteSpan]) -> Iterator[str]:
-    """A line of memory at row `index` of a drawing."""
+    """The line of memory at row `index` of a drawing."""
     y = index * (_ROW + 4)
     yield text(MARGIN, y + 13, _address(trace, number, spans), "soft")
     touched = {b // SECTOR for s in spans for b in (s.start, s.end - 1)}
@@ -228,7 +228,7 @@ def _span_parts(span: ByteSpan, y: float) -> Iterator[str]:
 
 
 def label(lanes: Sequence[int]) -> str:
-    """Lanes in few words: `3`, `0–7`, `0+` for several that do not follow one another."""
+    """Lanes as a short text: `3`, `0–7`, or `0+` for several that are not consecutive."""
     first, last = lanes[0], lanes[-1]
     if len(lanes) == 1:
         return str(first)

@@ -1,6 +1,6 @@
-"""Bank conflicts of shared memory: 32 banks as columns, a wavefront per row, each word in the
-colour of the lane that it is for; and what the same accesses would take without swizzling and
-padding."""
+"""The picture `banks`: bank conflicts of shared memory. The 32 banks are columns and each wavefront
+is a row; each word has the colour of the lane that receives it. The picture also shows the same
+accesses without swizzling and padding."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _HOW = (
 
 @attrs.frozen
 class Word:
-    """A word of one wavefront: its bank, and the lanes that it is for."""
+    """A word of one wavefront: its bank, and the lanes that receive it."""
 
     bank: int
     lanes: tuple[int, ...]
@@ -49,8 +49,8 @@ class Word:
 
 @attrs.frozen
 class Wavefront:
-    """The words that banks deliver at once in phase `phase` of an access; `lost` with a bank
-    conflict."""
+    """The words that the banks deliver at once, in phase `phase` of an access. `lost` states
+    whether a bank conflict causes it."""
 
     phase: int
     lost: bool
@@ -58,7 +58,7 @@ class Wavefront:
 
 
 def picture(subject: Subject) -> str:
-    """SVG of the accesses of shared memory of the kernel's first warp, in one instance."""
+    """The SVG of the accesses to shared memory of the kernel's first warp, in one instance."""
     trace, subject = run_and_trace(subject)
     names = subject.laid_out_names
     result = subject.about(
@@ -91,7 +91,8 @@ def wavefront_rows(offsets: Sequence[int | None], size: int) -> list[Wavefront]:
 
 
 def _wavefronts_of(phase: int, words: dict[int, list[int]]) -> Iterator[Wavefront]:
-    """Words of one phase, those of one bank in different wavefronts."""
+    """Distribute the words of one phase to wavefronts: words of one bank are in different
+    wavefronts."""
     by_bank: dict[int, list[int]] = {}
     for word in sorted(words, key=lambda w: words[w]):
         by_bank.setdefault(word % BANKS, []).append(word)
@@ -109,7 +110,7 @@ Shift = Callable[[int], int]
 
 @attrs.frozen(eq=False)
 class _Case:
-    """An op, its accesses, and the same without swizzling where that makes a difference."""
+    """An op, its accesses, and the same accesses without swizzling if that makes a difference."""
 
     op: Op
     accesses: Sequence[TracedAccess]
@@ -117,12 +118,12 @@ class _Case:
 
     @property
     def key(self) -> object:
-        """Equal for ops of one line that look alike."""
+        """A key that is equal for ops of one line that look alike."""
         return (place(self.op), self.op.mnemonic, self.cost, self.plain and bank_cost(self.plain))
 
     @property
     def cost(self) -> tuple[int, int, int]:
-        """Accesses, wavefronts, and those lost to conflicts."""
+        """The numbers of accesses, of wavefronts, and of wavefronts caused by conflicts."""
         return bank_cost(self.accesses)
 
 
@@ -175,7 +176,8 @@ def _cost(cost: tuple[int, int, int]) -> str:
 
 
 def _shapes(accesses: Sequence[TracedAccess]) -> list[tuple[TracedAccess, int]]:
-    """Accesses that take wavefronts differently, with how many there are of each."""
+    """The accesses that differ in their wavefronts, each with the number of accesses that are equal
+    to it."""
     result: dict[object, tuple[TracedAccess, int]] = {}
     for access in accesses:
         rows = wavefront_rows(access.warp(access.warps[0]), access.size)
@@ -217,7 +219,7 @@ def _row(row: Wavefront, y: float) -> Iterator[str]:
 
 
 def _runs(words: Sequence[Word]) -> Iterator[list[Word]]:
-    """Banks side by side that serve the same lanes."""
+    """Adjacent banks that serve the same lanes."""
     run: list[Word] = []
     for word in words:
         if run and (word.bank != run[-1].bank + 1 or word.lanes != run[-1].lanes):

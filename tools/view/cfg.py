@@ -1,4 +1,5 @@
-"""The control flow of a kernel: a box per block with its ops counted, an arrow per branch."""
+"""The picture `cfg`: the control flow of a kernel. Each block is a box with the numbers of its ops;
+each branch is an arrow."""
 
 from __future__ import annotations
 
@@ -25,7 +26,7 @@ _HOW = (
 
 
 def picture(subject: Subject) -> str:
-    """SVG of the blocks of the kernel as written, in reverse post-order."""
+    """The SVG of the blocks of the kernel in its source form, in reverse post-order."""
     function, required = subject.function, subject.find_value(subject.function)
     sheet = Sheet(f"{subject.name}: blocks and branches", 760.0)
     sheet.words(_HOW, "soft")
@@ -38,7 +39,7 @@ def picture(subject: Subject) -> str:
 
 @attrs.frozen
 class _BlockBox:
-    """A block: its head, lines below, and where it is."""
+    """The box of a block: its heading, the lines below, and its position."""
 
     head: str
     lines: tuple[str, ...]
@@ -63,7 +64,7 @@ def _boxes(function: Function, value: Value | None) -> dict[str, _BlockBox]:
 
 
 def _lines(function: Function, label: str) -> Iterator[str]:
-    """The ops of a block, counted, in the order of first appearance."""
+    """Yield the ops of a block, counted, in the order of first appearance."""
     block, names = function.blocks[label], ValueNames(function)
     if block.parameters:
         yield "phi " + ", ".join(names.of[v] for v in block.parameters)
@@ -83,7 +84,7 @@ def _lines(function: Function, label: str) -> Iterator[str]:
 
 
 def _about(block: Block, value: Value | None, names: ValueNames) -> Iterator[str]:
-    """Whether the value asked for is defined or read in `block`."""
+    """Yield whether the requested value is defined or read in `block`."""
     if value is None:
         return
     name = names.of[value]
@@ -125,7 +126,7 @@ def _edges(function: Function, boxes: dict[str, _BlockBox]) -> Iterator[str]:
 
 
 def _aside(start: _BlockBox, end: _BlockBox, x: float, out: float, name: str) -> Iterator[str]:
-    """An edge around the boxes between, `out` pixels next to them."""
+    """An edge that passes the boxes between its ends, `out` pixels next to them."""
     y, v = start.bottom - 10, end.top + 10
     yield line([(x, y), (x + out, y), (x + out, v), (x, v)])
     yield tip((x, v), (-out, 0))

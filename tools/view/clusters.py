@@ -1,5 +1,5 @@
-"""Clusters of ops of a block: an op joins the only op that reads its results, so that a graph of
-clusters shows shared values and effects."""
+"""Clusters of the ops of a block. An op joins the only op that reads its results, so that a graph
+of clusters shows shared values and effects."""
 
 from __future__ import annotations
 
@@ -22,19 +22,20 @@ _MOST = 9
 
 @attrs.frozen(eq=False)
 class Cluster:
-    """Ops in program order; all but the last define what only others of them read."""
+    """Ops in program order. The results of all but the last one are read only within the
+    cluster."""
 
     ops: tuple[Op, ...]
 
     @property
     def last(self) -> Op:
-        """The op that others read, or that has an effect."""
+        """The op whose results are read by other clusters, or that has an effect."""
         return self.ops[-1]
 
 
 @attrs.frozen(eq=False)
 class DrawnPhi:
-    """A parameter of a block, and what each edge that leads there gives it."""
+    """A parameter of a block, and the arguments that edges pass to it."""
 
     value: Value
     incoming: tuple[tuple[str, Operand], ...]
@@ -42,14 +43,14 @@ class DrawnPhi:
 
 @attrs.frozen(eq=False)
 class Port:
-    """A value defined in another block, `defining`, that a block reads."""
+    """A value that a block reads and another block, `defining`, defines."""
 
     value: Value
     defining: str
 
 
 def clusters(function: Function, block: Block, ops: frozenset[Op]) -> list[Cluster]:
-    """The ops of `block` that are `ops`, gathered, in the order of their last ops."""
+    """The clusters of those ops of `block` that are in `ops`, in the order of their last ops."""
     readers = uses(function)
     into: dict[Op, Op] = {}
     members: dict[Op, list[Op]] = {op: [op] for op in block.ops if op in ops}
@@ -66,8 +67,8 @@ def clusters(function: Function, block: Block, ops: frozenset[Op]) -> list[Clust
 
 
 def _only_reader(op: Op, readers: Mapping[Value, Sequence[Op]], block: Block) -> Op | None:
-    """The only op of `block` that reads the results of `op`, except to pass them on an edge; None
-    for an op that ends its cluster."""
+    """The only op of `block` that reads the results of `op`, edges left out; None if `op` ends its
+    cluster."""
     result = {id(r): r for v in op.results for r in readers.get(v, ())}
     if op.effects is not Effects.PURE or op.mnemonic in HEAVY or len(result) != 1:
         return None
@@ -77,7 +78,8 @@ def _only_reader(op: Op, readers: Mapping[Value, Sequence[Op]], block: Block) ->
 
 
 def phis(function: Function, block: Block, values: frozenset[Value]) -> list[DrawnPhi]:
-    """The parameters of `block` that are `values`, with what edges pass them."""
+    """The parameters of `block` that are in `values`, with the arguments that edges pass to
+    them."""
     result: list[DrawnPhi] = []
     for i, value in enumerate(block.parameters):
         if value in values:
@@ -92,8 +94,8 @@ def phis(function: Function, block: Block, values: frozenset[Value]) -> list[Dra
 
 
 def ports(function: Function, block: Block, ops: Sequence[Op]) -> list[Port]:
-    """Values that `ops` of `block` read and other blocks define; parameters of the function are
-    left out, for everything may read them."""
+    """The values that `ops` of `block` read and other blocks define. Parameters of the function are
+    left out, since any op may read them."""
     defining, parameters = defining_blocks(function), {p.value for p in function.parameters}
     read = dict.fromkeys(v for op in ops for v in op.inputs if isinstance(v, Value))
     return [
@@ -102,8 +104,8 @@ def ports(function: Function, block: Block, ops: Sequence[Op]) -> list[Port]:
 
 
 def slice_of(function: Function, value: Value | None) -> tuple[frozenset[Op], frozenset[Value]]:
-    """The ops and block parameters that `value` is computed from, or that are computed from it; all
-    if `value` is None."""
+    """The ops and block parameters from which `value` is computed, and those that are computed from
+    it; all of them if `value` is None."""
     every = [v for block in function.blocks.values() for v in block.parameters]
     if value is None:
         return frozenset(function.ops), frozenset(every)
@@ -128,7 +130,7 @@ def slice_of(function: Function, value: Value | None) -> tuple[frozenset[Op], fr
 
 
 def _edge_arguments(function: Function, block: Block) -> Iterator[tuple[Value, Value]]:
-    """Arguments of the edges that leave `block`, and the parameters they become."""
+    """Yield the arguments of the edges that leave `block`, each with its block parameter."""
     for edge in block.terminator.successors:
         parameters = function.blocks[edge.label].parameters
         for argument, parameter in zip(edge.arguments, parameters, strict=True):
@@ -141,7 +143,7 @@ def _inputs(op: Op | None) -> list[Value]:
 
 
 def _closure(start: Value, step: Callable[[Value], Iterable[Value]]) -> set[Value]:
-    """All that `step` leads to from `start`."""
+    """All values that are reachable from `start` by `step`."""
     values, pending = {start}, [start]
     while pending:
         for value in step(pending.pop()):

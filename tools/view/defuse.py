@@ -1,5 +1,5 @@
-"""The def-use graph of a kernel: a frame per block, in it ops, gathered where one alone reads the
-other, with an edge from what defines to what reads."""
+"""The picture `defuse`: the def-use graph of a kernel. Each block is a frame. It contains clusters
+of ops, with an edge from each definition to its uses."""
 
 from __future__ import annotations
 
@@ -48,7 +48,8 @@ _KINDS = {
 
 
 def picture(subject: Subject) -> str:
-    """SVG of the kernel as written; with a value, of what it is made of and what is made of it."""
+    """The SVG of the kernel in its source form. With a value, only the ops from which it is
+    computed and those that are computed from it are drawn."""
     function = subject.function
     ops, values = slice_of(function, subject.find_value(function))
     sheet = Sheet(f"{subject.name}: definitions and uses")
@@ -65,7 +66,7 @@ def picture(subject: Subject) -> str:
 
 @attrs.frozen(eq=False)
 class _DefUseBox:
-    """Lines of text; the values that are defined and read there."""
+    """Lines of text, and the values that are defined and read there."""
 
     lines: tuple[str, ...]
     style: str
@@ -75,7 +76,7 @@ class _DefUseBox:
 
     @property
     def size(self) -> Point:
-        """Width and height."""
+        """The width and the height."""
         most = max(map(len, (*self.lines, self.note)))
         rows = len(self.lines) + bool(self.note)
         return most * _LETTER + 2 * _SIDE, rows * _ROW + 8.0
@@ -88,7 +89,7 @@ def _boxes(
     ops: frozenset[Op],
     values: frozenset[Value],
 ) -> Iterator[_DefUseBox]:
-    """The boxes in the frame of a block, in dependence order."""
+    """Yield the boxes in the frame of a block, in dependence order."""
     own = [op for op in block.ops if op in ops]
     for port in ports(function, block, own):
         yield _port(port, names)
@@ -135,7 +136,7 @@ def _style(op: Op) -> str:
 
 
 def _frame(sheet: Sheet, block: Block, boxes: Sequence[_DefUseBox]) -> None:
-    """A block: its boxes in layers, edges below them."""
+    """Draw a block: its boxes in layers, with the edges below them."""
     result = {v: i for i, box in enumerate(boxes) for v in box.defines}
     edges = [(result[v], i) for i, box in enumerate(boxes) for v in box.reads if v in result]
     end = len(boxes) - 1 if boxes[-1].style == "branch" else None

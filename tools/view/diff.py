@@ -1,4 +1,5 @@
-"""Two texts side by side: which lines belong together, and what changed within them."""
+"""The difference of two texts side by side: pairs of corresponding lines, and the changes within
+them."""
 
 from __future__ import annotations
 
@@ -16,7 +17,8 @@ _WORD = re.compile(r"[\w.%#$@-]+|\s+|.")
 
 @attrs.frozen
 class Pair:
-    """A line of both texts; None where the other has none. Numbers count from 1."""
+    """A pair of lines; a line is None if the other text has no corresponding one. Line numbers
+    start at 1."""
 
     old: str | None
     new: str | None
@@ -40,7 +42,7 @@ def pairs(old: Sequence[str], new: Sequence[str]) -> Iterator[Pair]:
 
 
 def segments(old: str, new: str) -> tuple[list[tuple[bool, str]], list[tuple[bool, str]]]:
-    """Both lines in segments, each with whether it is only there."""
+    """Both lines in segments, each with whether it is only in that line."""
     before, after = _WORD.findall(old), _WORD.findall(new)
     left: list[tuple[bool, str]] = []
     right: list[tuple[bool, str]] = []
@@ -51,7 +53,7 @@ def segments(old: str, new: str) -> tuple[list[tuple[bool, str]], list[tuple[boo
 
 
 def _blocks(old: Sequence[str], new: Sequence[str]) -> Iterator[tuple[bool, int, int, int, int]]:
-    """Stretches of both, and whether they are equal."""
+    """Yield runs of lines of both texts, and whether they are equal."""
     for tag, *bounds in SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
         i, j, k, n = bounds
         yield tag == "equal", i, j, k, n
@@ -61,8 +63,8 @@ def _side_by_side(
     old: Sequence[str], new: Sequence[str], i: int, j: int, k: int, n: int, *,
     same: bool = False, paired: bool = True,
 ) -> Iterator[Pair]:  # fmt: skip
-    """Lines one by one; those of the longer stretch that are left over alone. Stretches that are
-    not `paired` stand one below the other."""
+    """Pair the lines of two runs; the remaining lines of the longer run stay single. Runs that are
+    not `paired` are shown one after the other."""
     together = min(j - i, n - k) if paired else 0
     for at in range(together):
         yield Pair(old[i + at], new[k + at], i + at + 1, k + at + 1, same)

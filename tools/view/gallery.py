@@ -1,4 +1,4 @@
-"""The pictures in `docs/pictures`: `python -m tileir.tools.view.gallery`, from a checkout."""
+"""Write the pictures in `docs/pictures`: `python -m tileir.tools.view.gallery`, from a checkout."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ KERNELS = ("softmax", "matmul")
 
 
 def gallery(examples: Path) -> Iterator[tuple[str, str]]:
-    """File name and text of every picture of every kernel."""
+    """Yield the file name and the text of every picture of every kernel."""
     for kernel in KERNELS:
         for picture in PICTURES:
             yield drawing(examples, kernel, picture)
 
 
 def drawing(examples: Path, kernel: str, picture: str) -> tuple[str, str]:
-    """File name and text of one picture."""
+    """The file name and the text of one picture."""
     module = read_module(str(examples / f"{kernel}.tir"))
     kind = "html" if picture == "passes" else "svg"
     return f"{kernel}-{picture}.{kind}", draw_picture(picture, Subject(module))
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Write all pictures to the folder given, or to `docs/pictures`."""
+    """Write all pictures to the folder on the command line, or to `docs/pictures`."""
     words = sys.argv[1:] if arguments is None else list(arguments)
     folder = Path(words[0] if words else "docs/pictures")
     for name, text in gallery(Path("examples")):

@@ -24,9 +24,9 @@ _T = TypeVar("_T")
 
 @attrs.frozen(slots=False, eq=False)
 class Subject:
-    """The kernel `kernel` of `module`, or its only one, for `target` with `options` of the
-    compiler; `value` is the name that
-    the picture is about (`%x`), `program` the instance that is run where one must be."""
+    """The subject of a picture: kernel `kernel` of `module`, or its only one, for `target` with
+    `options` of the compiler. `value` is the name of the value that the picture is about (`%x`),
+    and `program` the instance that is run if one is needed."""
 
     module: Module
     kernel: str | None = None
@@ -38,7 +38,7 @@ class Subject:
 
     @cached_property
     def function(self) -> Function:
-        """The kernel as it was read. Raises ToolError (TIR0707) where it is not there."""
+        """The kernel as read from the file. Raises ToolError (TIR0707) if it does not exist."""
         try:
             return self.module.kernel(self.kernel)
         except KeyError as error:
@@ -46,15 +46,18 @@ class Subject:
 
     @cached_property
     def lowered_kernel(self) -> LoweredKernel:
-        """The kernel as compiled up to its code. Raises `CompileError` as `compile` does."""
-        from tileir.backend.compile import Options, run_pipeline  # numpy, for those who draw
+        """The kernel compiled up to code generation. Raises `CompileError` as `compile` does."""
+        from tileir.backend.compile import (
+            Options,
+            run_pipeline,
+        )  # imports numpy, needed only to draw
         from tileir.backend.target import target
 
         machine, options = target(self.target), Options.of(dict(self.options))
         return run_pipeline(self.module, machine, options, self.function.name)
 
     def compiled_as(self, staged: LoweredKernel) -> Subject:
-        """The same, with `lowered_kernel` for what `options` gave."""
+        """The subject with `staged` as its `lowered_kernel`."""
         if staged is self.lowered_kernel:
             return self
         subject = attrs.evolve(self)
@@ -68,7 +71,7 @@ class Subject:
 
     @cached_property
     def laid_out_functions(self) -> tuple[Function, ...]:
-        """`laid_out`, and the functions that run on the warps of its roles."""
+        """`laid_out`, and the functions of the kernel's roles."""
         functions = self.lowered_kernel.stages["barriers"].functions
         roles = (functions[op.callee] for op in self.laid_out.ops if isinstance(op, Role))
         return tuple(dict.fromkeys((self.laid_out, *roles)))
@@ -84,9 +87,10 @@ class Subject:
         return f"@{self.function.name}"
 
     def find_value(self, *functions: Function) -> Value | None:
-        """The first value of `functions` that is called `value`; None where none was asked for.
+        """The first value of `functions` that is called `value`; None if no value is requested.
 
-        Raises ToolError (TIR0912) where there is none of that name."""
+        Raises ToolError (TIR0912) if there is no value of that name.
+        """
         if self.value is None:
             return None
         names = ValueNames(*functions).of

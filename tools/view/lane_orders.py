@@ -1,5 +1,5 @@
-"""The same access with its lanes side by side along another dimension: what coalescing chose
-between (the paper's Figure 6)."""
+"""The same access with its lanes along another dimension: the alternatives that layout assignment
+chooses between (MAPL 2019, Figure 6)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _SAMPLE = 256
 
 @attrs.frozen
 class AffineAddresses:
-    """Addresses that are `base` plus each coordinate times its stride, in bytes."""
+    """Addresses that are `base` plus the sum of each coordinate times its stride, in bytes."""
 
     base: int
     strides: Vector
@@ -32,7 +32,7 @@ class AffineAddresses:
 
 @attrs.frozen
 class TransposedAccesses:
-    """The first accesses of the lanes of the first warp if they followed dimension `dim`."""
+    """The accesses of the first warp if its lanes were along dimension `dim`."""
 
     dim: int
     addresses: tuple[int | None, ...]
@@ -40,8 +40,8 @@ class TransposedAccesses:
 
 
 def transposed_accesses(op: Op, accesses: Sequence[TracedAccess]) -> TransposedAccesses | None:
-    """The accesses of `op`, of a tile of several rows and columns, with lanes along another
-    dimension than theirs; None where addresses are no affine function of coordinates."""
+    """The accesses of `op`, whose tile has several rows and columns, with lanes along another
+    dimension; None if the addresses are not an affine function of the coordinates."""
     tile = op.inputs[0].type
     if not isinstance(tile, Tile) or not isinstance(tile.element, Pointer):
         return None
@@ -60,15 +60,16 @@ def transposed_accesses(op: Op, accesses: Sequence[TracedAccess]) -> TransposedA
 
 
 def _along(layout: Layout) -> int | None:
-    """The dimension along which lanes stand side by side, or threads hold neighbours."""
+    """The dimension along which neighbouring lanes, or the registers of a thread, own
+    neighbours."""
     steps = [layout.coordinate(0, 1), layout.coordinate(1 if layout.size("register") > 1 else 0)]
     near = [v for v in steps if sum(v) == 1]
     return near[0].index(1) if near else None
 
 
 def affine(layout: Layout, accesses: Sequence[TracedAccess], size: int) -> AffineAddresses | None:
-    """The affine function with the address of every accessed element of `size` bytes; None if there
-    is none. Each access has the next registers of `layout`."""
+    """The affine function that yields the address of every accessed element of `size` bytes; None
+    if there is none. Each access has the next registers of `layout`."""
     registers = layout.size("register")
     wide = accesses[0].size // size
     if wide * len(accesses) != registers or any(a.size != wide * size for a in accesses):

@@ -1,5 +1,5 @@
-"""Layered drawings of graphs without cycles, after Sugiyama, Tagawa and Toda (1981): every node
-below what it depends on, edges through gaps, few crossings."""
+"""Layered drawings of acyclic graphs, after Sugiyama, Tagawa and Toda (1981). Every node is below
+the nodes that it depends on; edges pass between nodes and cross rarely."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _SWEEPS = 8
 
 @attrs.frozen
 class Placed:
-    """Left upper corners of nodes, the points each edge goes through, and the whole's extents."""
+    """The upper left corners of nodes, the points of each edge, and the extents of the drawing."""
 
     corners: Sequence[Point]
     routes: Mapping[Edge, Sequence[Point]]
@@ -30,8 +30,8 @@ class Placed:
 
 @attrs.define
 class _Graph:
-    """The nodes, including those that stand for long edges, and the connections to the next
-    layer."""
+    """The nodes, including those that represent bends of long edges, and the connections to the
+    next layer."""
 
     widths: list[float]
     heights: list[float]
@@ -44,9 +44,9 @@ class _Graph:
 def place(
     sizes: Sequence[Point], edges: Sequence[Edge], width: float, last: int | None = None
 ) -> Placed:
-    """Places for nodes of `sizes`, joined by `edges` from what comes first, within `width` where
-    that is possible. Nodes come before those that depend on them; node `last`, on which nothing
-    depends, is put below all others."""
+    """Positions for nodes of `sizes` that are connected by `edges`, within `width` if possible.
+    Nodes are above those that depend on them. Node `last`, on which no node depends, is below all
+    others."""
     layer = _layers(len(sizes), edges)
     if last is not None and len(layer) > 1:
         layer[last] = max(n for node, n in enumerate(layer) if node != last) + 1
@@ -62,7 +62,8 @@ def place(
 
 
 def _layers(count: int, edges: Sequence[Edge]) -> list[int]:
-    """The layer of each node: below all it depends on, sources just above their first reader."""
+    """The layer of each node: below all nodes that it depends on. Sources are just above their
+    first reader."""
     above: dict[int, list[int]] = {}
     below: dict[int, list[int]] = {}
     for a, b in edges:
@@ -80,8 +81,7 @@ def _layers(count: int, edges: Sequence[Edge]) -> list[int]:
 def _wrap(
     sizes: Sequence[Point], layer: Sequence[int], edges: Sequence[Edge], width: float
 ) -> list[int]:
-    """Layers that are wider than `width` become several; of those, nodes that are read soonest
-    come last."""
+    """Split layers that are wider than `width`. Nodes that are read soonest come last."""
     result, shift = list(layer), 0
     first: dict[int, int] = {}
     for a, b in edges:
@@ -100,7 +100,8 @@ def _wrap(
 
 
 def _with_bends(sizes: Sequence[Point], layer: Sequence[int], edges: Sequence[Edge]) -> _Graph:
-    """The graph with a node on every layer that an edge passes; edges from one node share them."""
+    """The graph with an additional node on every layer that an edge passes. Edges from one node
+    share these nodes."""
     graph = _Graph([w for w, _ in sizes], [h for _, h in sizes], [], {}, {}, {})
     graph.layers = [[] for _ in range(max(layer, default=-1) + 1)]
     for node, level in enumerate(layer):
@@ -127,7 +128,7 @@ def _with_bends(sizes: Sequence[Point], layer: Sequence[int], edges: Sequence[Ed
 
 
 def _order(graph: _Graph) -> None:
-    """Sort every layer by the places of its neighbours, down and up again."""
+    """Sort every layer by the positions of its neighbours, downwards and then upwards."""
     for sweep in range(_SWEEPS):
         down = sweep % 2 == 0
         near = graph.above if down else graph.below
@@ -143,7 +144,7 @@ def _mean(numbers: Sequence[float], otherwise: float) -> float:
 
 
 def _middles(graph: _Graph, width: float) -> dict[int, float]:
-    """Horizontal middles: near the neighbours', without overlap."""
+    """The horizontal centres of nodes: close to those of their neighbours, without overlap."""
     result: dict[int, float] = {}
     for nodes in graph.layers:
         x = 0.0
@@ -168,7 +169,8 @@ def _middles(graph: _Graph, width: float) -> dict[int, float]:
 
 
 def _separate(graph: _Graph, nodes: Sequence[int], required: Sequence[float]) -> list[float]:
-    """Middles not left of those required, nor of zero, in their order and without overlap."""
+    """Centres, in their order and without overlap, that are not to the left of the required ones,
+    or of zero."""
     result, left = list[float](), 0.0
     for node, x in zip(nodes, required, strict=True):
         half = graph.widths[node] / 2
@@ -180,7 +182,7 @@ def _separate(graph: _Graph, nodes: Sequence[int], required: Sequence[float]) ->
 def _pushed_back(
     graph: _Graph, nodes: Sequence[int], middles: Sequence[float], right: float
 ) -> list[float]:
-    """Middles moved left as far as they reach beyond `right`."""
+    """Centres moved to the left as far as they extend beyond `right`."""
     moved = _separate(graph, nodes[::-1], [right - x for x in middles[::-1]])
     return [right - x for x in moved[::-1]]
 
@@ -190,7 +192,7 @@ def _required_width(graph: _Graph, nodes: Sequence[int]) -> float:
 
 
 def _centre(graph: _Graph, middles: dict[int, float], width: float) -> dict[int, float]:
-    """All nodes moved to the middle of `width`, or to its beginning where they need more."""
+    """All nodes moved to the centre of `width`, or to its start if they need more space."""
     left = min((x - graph.widths[n] / 2 for n, x in middles.items()), default=0.0)
     right = max((x + graph.widths[n] / 2 for n, x in middles.items()), default=0.0)
     shift = max((width - right + left) / 2, 0.0) - left
@@ -209,7 +211,7 @@ def _tops(graph: _Graph) -> tuple[list[float], float]:
 def _route(
     graph: _Graph, edge: Edge, middles: dict[int, float], tops: list[float], level: dict[int, int]
 ) -> list[Point]:
-    """The path of an edge, from below its first node past the layers between to above its last
+    """The points of an edge: from below its first node, past the layers between, to above its last
     node."""
     first, *bends, last = graph.chains[edge]
     top, high = tops[level[first]], graph.heights[first]

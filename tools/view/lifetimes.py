@@ -16,8 +16,9 @@ from tileir.op import Op
 
 @attrs.frozen(eq=False)
 class LiveAllocation:
-    """Bytes `offset` to `offset + size`, which `op` has at the ops of `spans`, first and last,
-    counted from the kernel's beginning; `touched` are the ops that access them."""
+    """Bytes `offset` to `offset + size`, which `op` occupies at the ops of `spans`. A span is a
+    first and a last op, numbered from the start of the kernel. `touched` are the ops that access
+    the bytes."""
 
     op: Op
     offset: int
@@ -27,18 +28,18 @@ class LiveAllocation:
 
     @property
     def first(self) -> int:
-        """The first op at which it is needed."""
+        """The first op at which the allocation is live."""
         return self.spans[0][0]
 
     def at(self, op: int) -> bool:
-        """Whether it is needed at op number `op`."""
+        """Whether the allocation is live at op number `op`."""
         return any(first <= op <= last for first, last in self.spans)
 
 
 @attrs.frozen
-class Stretch:
-    """A block: its label, its first op and the one after its last, and how many loops are around
-    it."""
+class BlockSpan:
+    """A block in program order: its label, the numbers of its first op and of the op after its last
+    one, and the number of loops around it."""
 
     label: str
     start: int
@@ -46,19 +47,19 @@ class Stretch:
     depth: int
 
 
-def stretches(function: Function) -> list[Stretch]:
-    """The blocks of `function` one after the other, in reverse post-order."""
-    result: list[Stretch] = []
+def block_spans(function: Function) -> list[BlockSpan]:
+    """The blocks of `function` in reverse post-order."""
+    result: list[BlockSpan] = []
     at, nest = 0, loops(function)
     for label in cfg(function).order:
         count = len(function.blocks[label].ops)
-        result.append(Stretch(label, at, at + count, nest.depth(label)))
+        result.append(BlockSpan(label, at, at + count, nest.depth(label)))
         at += count
     return result
 
 
 def in_order(function: Function) -> list[Op]:
-    """The ops of `function`, block by block as `stretches` has them."""
+    """The ops of `function` in the order of `block_spans`."""
     return [op for label in cfg(function).order for op in function.blocks[label].ops]
 
 
@@ -81,7 +82,7 @@ def allocations(function: Function, plan: SharedMemoryPlan) -> list[LiveAllocati
 
 
 def _spans(numbers: Iterable[int]) -> tuple[tuple[int, int], ...]:
-    """Stretches of numbers that follow one another: first and last of each."""
+    """Runs of consecutive numbers: the first and the last one of each."""
     spans: list[tuple[int, int]] = []
     for number in sorted(numbers):
         if spans and spans[-1][1] == number - 1:

@@ -1,5 +1,5 @@
-"""The loops that an op becomes: over warps and lanes at the same time, over registers one after
-the other, and what its body does at which coordinates."""
+"""The loop nest of an op: parallel loops over warps and lanes, a sequential loop over registers,
+and the body with its coordinates."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ _AXES = (("warp", "w"), ("lane", "l"), ("register", ""))
 
 @attrs.frozen
 class IterationSpace:
-    """The iterations of an op: the tile whose elements they are, and for a dot the number of
-    multiplications per element (K)."""
+    """The iteration space of an op: the tile whose elements are computed, and for a dot the number
+    of multiplications per element (K)."""
 
     op: Op
     tile: Tile
@@ -35,8 +35,8 @@ class IterationSpace:
 
 
 def space(op: Op) -> IterationSpace | None:
-    """The iterations of `op`: elements of its largest tile, times those summed over by a dot;
-    None where it has no tile."""
+    """The iteration space of `op`: the elements of its largest tile, and K for a dot; None if it
+    has no tile."""
     values = (*op.results, *op.inputs)
     tiles = [v.type for v in values if isinstance(v.type, Tile) and v.type.layout is not None]
     if not tiles:
@@ -49,7 +49,7 @@ def space(op: Op) -> IterationSpace | None:
 
 @attrs.frozen
 class Counter:
-    """A loop with the name of its variable."""
+    """A loop and the name of its variable."""
 
     axis: str
     name: str
@@ -68,7 +68,7 @@ def counters(layout: Layout) -> list[Counter]:
 
 
 def coordinate(counts: Sequence[Counter], dim: int) -> str:
-    """The coordinate along `dim`, of the variables."""
+    """The coordinate along `dim`, as an expression of the loop variables."""
     terms: list[str] = []
     for counter in counts:
         step = counter.loop.step[dim]
@@ -79,7 +79,7 @@ def coordinate(counts: Sequence[Counter], dim: int) -> str:
 
 
 def lines(space: IterationSpace, names: ValueNames) -> Iterator[str]:
-    """The loops and their body, as text."""
+    """Yield the loops and their body, as text."""
     result = counters(space.tile.layout)
     indent = ""
     for axis, words in (("warp", "warps"), ("lane", "lanes")):
@@ -117,6 +117,6 @@ def _body(space: IterationSpace, names: ValueNames, counts: Sequence[Counter]) -
 
 
 def _element(operand: Operand, names: ValueNames, place: str) -> str:
-    """The operand at a place; literals and scalars are the same everywhere."""
+    """The operand at a position. Literals and scalars are the same everywhere."""
     tiled = isinstance(operand, Value) and isinstance(operand.type, Tile)
     return names.operand(operand) + (place if tiled else "")

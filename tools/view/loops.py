@@ -1,5 +1,5 @@
-"""A layout as loops: what a thread, a lane's place in its warp, or a warp's place in its block
-counts through, and how far each step moves in the tile."""
+"""A layout as loops: the loops over registers, lanes or warps, and the distance in the tile of each
+step."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tileir.layout import Layout, Vector
 
 @attrs.frozen
 class DrawnLoop:
-    """`count` steps of `step` coordinates. `crossed` steps are of the swizzled kind: they change
+    """A loop of `count` steps of `step` coordinates. `crossed` steps are swizzled: they change
     coordinates by exclusive or."""
 
     count: int
@@ -22,7 +22,8 @@ class DrawnLoop:
 
     @property
     def dim(self) -> int | None:
-        """The only dimension it moves along; None where it moves along none or several."""
+        """The only dimension along which the loop moves; None if there is none, or if there are
+        several."""
         moving = [d for d, x in enumerate(self.step) if x]
         return moving[0] if len(moving) == 1 else None
 
@@ -37,7 +38,7 @@ class DrawnLoop:
 
 
 def loops(layout: Layout, axis: str) -> tuple[DrawnLoop, ...]:
-    """The loops that `axis` of a layout (register, lane, warp) counts through, innermost first."""
+    """The loops of `axis` of a layout (register, lane, warp), innermost first."""
     result: list[DrawnLoop] = []
     for vector in layout.atom(axis):
         _append(result, DrawnLoop(2, vector, sum(map(bool, vector)) > 1))
@@ -47,7 +48,7 @@ def loops(layout: Layout, axis: str) -> tuple[DrawnLoop, ...]:
 
 
 def _append(loops: list[DrawnLoop], loop: DrawnLoop) -> None:
-    """Add `loop`, or let the last one count on where `loop` does just that."""
+    """Append `loop`, or extend the last loop if `loop` continues it."""
     last = loops[-1] if loops else None
     if last is not None and _follows(last, loop):
         loops[-1] = DrawnLoop(last.count * loop.count, last.step)
@@ -56,13 +57,14 @@ def _append(loops: list[DrawnLoop], loop: DrawnLoop) -> None:
 
 
 def _follows(last: DrawnLoop, loop: DrawnLoop) -> bool:
-    """Whether `loop` steps by what `last` covers."""
+    """Whether the step of `loop` is the distance that `last` covers."""
     straight = not last.crossed and not loop.crossed
     return straight and loop.step == tuple(x * last.count for x in last.step)
 
 
 def nano_tile(layout: Layout) -> Vector:
-    """Extents of the largest box of elements side by side, from the first, that a thread holds."""
+    """The extents of the largest box of adjacent elements, starting at the first, that a thread
+    owns."""
     registers, extents = set(layout.registers), [1] * layout.rank
     for dim in reversed(range(layout.rank)):
         while _box([*extents[:dim], extents[dim] + 1, *extents[dim + 1 :]]) <= registers:

@@ -1,4 +1,4 @@
-"""Ops and values of a function in few words, as pictures name them."""
+"""Short texts of the ops and values of a function, for pictures."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tileir.values import Constant, Operand, Value
 
 
 class ValueNames:
-    """The names of the values of `functions`, as their text has them."""
+    """The names of the values of `functions`, as in their text."""
 
     def __init__(self, *functions: Function) -> None:
         self.of: dict[Value, str] = {v: n for f in functions for v, n in value_names(f).items()}
@@ -28,7 +28,7 @@ class ValueNames:
         return "undef"
 
     def results(self, op: Op) -> str:
-        """The names of what `op` defines."""
+        """The names of the results of `op`."""
         return ", ".join(self.of.get(v, "_") for v in op.results)
 
     def op(self, op: Op) -> str:
@@ -56,18 +56,19 @@ def place(op: Op) -> str:
 
 
 def count_text(number: int, what: str) -> str:
-    """A number of things, in English."""
+    """A number with its noun, in English."""
     plural = "es" if what.endswith("s") else "s"
     return f"{number} {what}{'' if number == 1 else plural}"
 
 
 def concerns(op: Op, required: str, names: ValueNames) -> bool:
-    """Whether `op` defines or reads the value called `required`, or one that passes made of it."""
+    """Whether `op` defines or reads the value called `required`, or a copy of it that passes
+    created."""
     return any(same(name, required) for name in _accessed_values(op, names))
 
 
 def same(name: str, required: str) -> bool:
-    """Whether `name` is `required`, or the same name with the number that passes append to
+    """Whether `name` is `required`, possibly with the number that passes append to the names of
     copies."""
     return re.fullmatch(re.escape(required) + r"(\.\d+)*", name) is not None
 

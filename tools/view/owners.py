@@ -1,5 +1,6 @@
-"""A picture of the owner of each element of a tile: block tile, micro-tile of a warp and nano-tile
-of a thread (MAPL 2019, Figure 5), then the tile itself, coloured by warp and lane."""
+"""The picture `owners`: the owner of each element of a tile. It shows the block tile, the
+micro-tile of a warp and the nano-tile of a thread (MAPL 2019, Figure 5), then the tile itself,
+coloured by warp and lane."""
 
 from __future__ import annotations
 
@@ -38,8 +39,8 @@ _HOW = (
 
 
 def picture(subject: Subject) -> str:
-    """SVG of each layout of the kernel with the largest tile that has it, or of the layout of
-    the value asked for."""
+    """The SVG of each layout of the kernel, drawn with the largest tile that has it; or of the
+    layout of the requested value."""
     required = subject.find_value(*subject.laid_out_functions)
     sheet = Sheet(f"{subject.name}: which thread owns which element")
     sheet.words(_HOW, "soft")
@@ -73,7 +74,7 @@ def _kinds(names: ValueNames) -> dict[Tile, list[str]]:
 
 
 def _of(kind: Type, kinds: dict[Tile, list[str]]) -> dict[Tile, list[str]]:
-    """The tile of one value, and the values that have its layout."""
+    """The tile of one value, and the values with the same layout."""
     if not isinstance(kind, Tile):
         return {}
     values = next((v for other, v in kinds.items() if other.layout == kind.layout), [])
@@ -107,7 +108,7 @@ def _draw(sheet: Sheet, kind: Tile, values: list[str]) -> None:
 
 
 def _block_tile(kind: Tile) -> TileDrawing:
-    """The tile by thread where that fits, else by warp."""
+    """The tile coloured by thread if that fits, else by warp."""
     owned = owners(kind.layout, kind.shape).items()
     if _small(kind):
         cells = {at: (thread_colour(h[0][0], h[0][1]), "", _title(h)) for at, h in owned}
@@ -122,7 +123,7 @@ def _small(kind: Tile) -> bool:
 
 
 def _levels(kind: Tile) -> Iterator[TileDrawing]:
-    """Micro-tile and nano-tile, each a drawing of its own scale."""
+    """Yield the micro-tile and the nano-tile, each at its own scale."""
     layout, nano, owned = kind.layout, nano_tile(kind.layout), owners(kind.layout, kind.shape)
     micro: dict[Vector, Cell] = {}
     inside: dict[Vector, Cell] = {}
@@ -152,7 +153,7 @@ def _panel(
 
 
 def _by_thread(sheet: Sheet, kind: Tile) -> None:
-    """The tile, each element in the colour of the thread that holds it."""
+    """Draw the tile with each element in the colour of its owner thread."""
     window = (*([1] * len(kind.shape[:-2])), *kind.shape[-2:])
     columns = kind.shape[-1] if len(window) > 1 else min(kind.shape[-1], _WRAP)
     fragments = -(-columns // nano_tile(kind.layout)[-1])

@@ -1,5 +1,5 @@
-"""An HTML page of the changes of each pass: the text before and after, side by side, and the ops
-that were added and removed."""
+"""The picture `passes`: an HTML page of the changes of each pass. It shows the text before and
+after side by side, and the ops that were added and removed."""
 
 from __future__ import annotations
 
@@ -44,11 +44,11 @@ text-align:left;font-weight:normal}.counts{margin:.4em .6em}ul{margin:.4em}
 
 
 def picture(subject: Subject) -> str:
-    """HTML of what each pass of the pipeline (the default one if none is asked for) does to the
-    module, and, without a pipeline, of what each stage of compiling does.
+    """The HTML of the changes of each pass of the requested pipeline. If none is requested, it
+    shows the default pipeline and the stages of compilation.
 
     Raises PassError as the pass manager does, `CompileError` as `compile` does, and ToolError
-    (TIR0912) where a value is asked for.
+    (TIR0912) if a value is requested.
     """
     if subject.value is not None:
         message = f"passes shows whole texts, not {subject.value} alone"
@@ -64,7 +64,7 @@ def picture(subject: Subject) -> str:
 
 @attrs.frozen
 class PassChange:
-    """A module before and after a pass, and what the pass counted."""
+    """A module before and after a pass, and the statistics of the pass."""
 
     title: str
     before: Module
@@ -79,7 +79,7 @@ class PassChange:
 
     @property
     def nothing(self) -> bool:
-        """Whether nothing changed."""
+        """Whether the pass changed nothing."""
         return self.before is self.after or all(pair.same for pair in pairs(*self.texts))
 
 
@@ -98,13 +98,13 @@ class _Collecting:
     changes: list[PassChange] = attrs.field(factory=list)
 
     def before(self, step: Step) -> None:
-        """Nothing is known yet."""
+        """Do nothing: the change is recorded after the step."""
 
     def after(self, step: Step, module: Module) -> None:
         self.changes.append(PassChange(step.title, step.before, module))
 
     def on_failure(self, step: Step, pipeline: Sequence[PipelineNode], error: Exception) -> None:
-        """Do nothing, since the error is raised."""
+        """Do nothing: the error is raised."""
 
 
 def _of_pipeline(module: Module, pipeline: str) -> list[PassChange]:
@@ -193,7 +193,7 @@ def _counts(
 
 
 def _fold_far_lines(lines: Sequence[Pair]) -> Iterator[tuple[bool, Pair]]:
-    """Every pair, with whether it is far from any change."""
+    """Yield every pair with whether it is far from any change."""
     changes = [i for i, pair in enumerate(lines) if not pair.same]
     near = {i + d for i in changes for d in range(-_AROUND, _AROUND + 1)}
     for i, pair in enumerate(lines):

@@ -1,5 +1,5 @@
-"""Rates of several programs on the same problems, as in Tillet et al. 2019, Figures 1, 8 and 11:
-a group of bars for each problem, and what the machine allows as a line above it."""
+"""Rates of several programs on the same problems, as in Tillet et al. 2019, Figures 1, 8 and 11: a
+group of bars for each problem, below a line for the limit of the machine."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _LABELS = 3 * svg.LINE
 
 @attrs.frozen
 class RateProblem:
-    """A problem, the rate of each program by name, and the most that the machine allows."""
+    """A problem, the rate of each program by name, and the limit of the machine."""
 
     name: str
     rates: Mapping[str, float]

@@ -17,7 +17,7 @@ def schedules(
     """A picture of (schedule, seconds) in any order, compared with the seconds of `baselines` by
     name.
 
-    Its second line has the number of schedules, and the number of competitive ones: at most 5 %
+    Its second line states the number of schedules, and the number of competitive ones: at most 5 %
     slower than the fastest baseline, or than the fastest schedule if there is no baseline.
     """
     result = sorted(timings, key=lambda item: item[1])
@@ -38,7 +38,7 @@ def schedules(
 
 
 def _scale_limit(seconds: Sequence[float], lines: Sequence[float]) -> float:
-    """The top of the scale: bars beyond five times the least are cut."""
+    """The upper end of the scale. Bars longer than five times the shortest one are cut."""
     every = [*seconds, *lines]
     return min(max(every, default=1.0), 5 * min(every, default=1.0)) * 1.05 or 1.0
 

@@ -1,5 +1,5 @@
-"""Shared memory over time: the live range and the offset of each allocation (the paper's
-Figure 7)."""
+"""The picture `shared`: shared memory over time, with the live range and the offset of each
+allocation (MAPL 2019, Figure 7)."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ import attrs
 
 from tileir.tools.view.input import Subject
 from tileir.tools.view.lifetimes import (
+    BlockSpan,
     LiveAllocation,
-    Stretch,
     allocations,
+    block_spans,
     in_order,
     most_at_once,
-    stretches,
 )
 from tileir.tools.view.naming import ValueNames, place
 from tileir.tools.view.svg import (
@@ -43,7 +43,7 @@ _HOW = (
 
 
 def picture(subject: Subject) -> str:
-    """SVG of the shared memory of the kernel, over its ops in program order."""
+    """The SVG of the shared memory of the kernel, over its ops in program order."""
     function, plan = subject.laid_out, subject.lowered_kernel.memory
     result = subject.about(
         allocations(function, plan), lambda allocation: allocation.op, "shared memory"
@@ -55,7 +55,7 @@ def picture(subject: Subject) -> str:
         return sheet.done()
     least = most_at_once(result)
     sheet.words(f"{plan.size} bytes; {least} is the most needed at once")
-    time = _Time(stretches(function), len(in_order(function)))
+    time = _Time(block_spans(function), len(in_order(function)))
     names = ValueNames(function)
     waits = [i for i, op in enumerate(in_order(function)) if op.mnemonic == "gpu.barrier"]
     sheet.put(2 * LINE, time.heads())
@@ -74,15 +74,15 @@ def picture(subject: Subject) -> str:
 class _Time:
     """The horizontal axis: `count` ops, block by block."""
 
-    blocks: Sequence[Stretch]
+    blocks: Sequence[BlockSpan]
     count: int
 
     def x(self, op: int) -> float:
-        """The position at which op number `op` begins."""
+        """The position at which op number `op` starts."""
         return _LEFT + op * _WIDE / max(self.count, 1)
 
     def heads(self) -> Iterator[str]:
-        """Labels of blocks above their ops."""
+        """Yield the labels of blocks above their ops."""
         free = 0.0
         for block in self.blocks:
             x, width = self.x(block.start), self.x(block.end) - self.x(block.start)
@@ -93,7 +93,7 @@ class _Time:
             free = x + 3 + len(words) * CHARACTER if not low else free
 
     def bands(self, height: float) -> Iterator[str]:
-        """Loops shaded, blocks parted."""
+        """Yield shading for loops, and lines between blocks."""
         for block in self.blocks:
             x, width = self.x(block.start), self.x(block.end) - self.x(block.start)
             if block.depth:
@@ -101,7 +101,7 @@ class _Time:
             yield line([(x, 0), (x, height)], "faint")
 
     def barriers(self, waits: Sequence[int], height: float) -> Iterator[str]:
-        """A line per barrier."""
+        """Yield a line per barrier."""
         for at in waits:
             yield line([(self.x(at), 0), (self.x(at), height)], "rule")
 
@@ -152,7 +152,7 @@ def _memory(
 
 
 def _extents(time: _Time, allocation: LiveAllocation) -> Iterator[tuple[float, float]]:
-    """Start and length, along the axis, of each live range of an allocation."""
+    """Yield the start and the length, along the axis, of each live range of an allocation."""
     for first, last in allocation.spans:
         yield time.x(first), max(time.x(last + 1) - time.x(first), 4.0)
 

@@ -1,7 +1,7 @@
-"""Shapes of SVG as text, in colours that are legible on light and dark pages.
+"""SVG shapes as text, in colours that are legible on light and dark pages.
 
-What carries meaning (a thread's colour) is the same on both; ink, frames and paper follow the
-page's scheme.
+Colours with a meaning, such as that of a thread, are the same on both. Text, frames and background
+follow the colour scheme of the page.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ text{font:11px "DejaVu Sans Mono",ui-monospace,Menlo,Consolas,monospace;fill:#1f
 
 
 def document(width: float, height: float, parts: Iterable[str], title: str) -> str:
-    """A whole picture, `title` its name for those who cannot see it."""
+    """A complete picture. `title` is its accessible name."""
     size = f'width="{_n(width)}" height="{_n(height)}" viewBox="0 0 {_n(width)} {_n(height)}"'
     head = f'<svg xmlns="http://www.w3.org/2000/svg" {size} role="img">'
     paper = f'<rect class="paper" width="{_n(width)}" height="{_n(height)}"/>'
@@ -57,8 +57,8 @@ def document(width: float, height: float, parts: Iterable[str], title: str) -> s
 
 
 def text(x: float, y: float, words: str, kind: str = "", anchor: str = "") -> str:
-    """A line of text whose baseline is at `y`, and begins at `x`; `anchor` middle or end puts its
-    middle or end there."""
+    """A line of text with its baseline at `y`, which starts at `x`; with `anchor` middle or end,
+    its centre or its end is at `x`."""
     style = f' class="{kind}"' if kind else ""
     style += f' text-anchor="{anchor}"' if anchor else ""
     return f'<text x="{_n(x)}" y="{_n(y)}"{style}>{escape(words)}</text>'
@@ -86,13 +86,14 @@ def area(subpaths: Iterable[str], fill: str, title: str, kind: str = "cell") -> 
 
 
 def line(points: Sequence[tuple[float, float]], kind: str = "edge") -> str:
-    """A line through `points`."""
+    """A polyline through `points`."""
     path = "L".join(f"{_n(x)} {_n(y)}" for x, y in points)
     return f'<path class="{kind}" d="M{path}"/>'
 
 
 def spline(points: Sequence[tuple[float, float]]) -> str:
-    """An edge down through `points`, upright at each, with the tip of an arrow at its end."""
+    """An edge that runs down through `points`, vertical at each of them, with an arrow head at its
+    end."""
     (x, y), *following = points
     path = [f"M{_n(x)} {_n(y)}"]
     for u, v in following:
@@ -104,7 +105,7 @@ def spline(points: Sequence[tuple[float, float]]) -> str:
 
 
 def tip(at: tuple[float, float], direction: tuple[float, float]) -> str:
-    """The head of an arrow that ends at `at`, pointing the way `direction`."""
+    """An arrow head that ends at `at` and points in `direction`."""
     (x, y), (a, b) = at, direction
     length = (a * a + b * b) ** 0.5 or 1.0
     a, b = a / length * 6, b / length * 6
@@ -113,19 +114,20 @@ def tip(at: tuple[float, float], direction: tuple[float, float]) -> str:
 
 
 def group(x: float, y: float, parts: Iterable[str], label: str = "") -> str:
-    """`parts` moved by `x`, `y`; `label` names them for programs that read the picture."""
+    """`parts` moved by `x`, `y`. `label` names them for programs that read the picture."""
     name = f" data-label={quoteattr(label)}" if label else ""
     return "\n".join((f'<g transform="translate({_n(x)} {_n(y)})"{name}>', *parts, "</g>"))
 
 
 def colour(hue: float, lightness: float, saturation: float = 0.6) -> str:
-    """A colour: degrees, and two shares of 1."""
+    """A colour: hue in degrees, lightness and saturation from 0 to 1."""
     red, green, blue = hls_to_rgb(hue % 360 / 360, lightness, saturation)
     return f"#{round(red * 255):02x}{round(green * 255):02x}{round(blue * 255):02x}"
 
 
 def lane_colour(lane: int) -> str:
-    """The colour of a lane: once around the wheel, neighbours alternately lighter and darker."""
+    """The colour of a lane. Hues cover the colour wheel once; neighbours are alternately lighter
+    and darker."""
     return colour(lane % 32 * 11.25, 0.60 if lane % 2 else 0.76)
 
 
@@ -135,19 +137,20 @@ def warp_colour(warp: int, lightness: float = 0.68) -> str:
 
 
 def thread_colour(warp: int, lane: int) -> str:
-    """The hue by the warp, the lightness by the lane."""
+    """The colour of a thread: the hue of its warp, with the lightness of its lane."""
     return warp_colour(warp, 0.50 + lane % 32 * 0.36 / 31)
 
 
 def clip(words: str, width: float, character: float = CHARACTER) -> str:
-    """`words`, or their beginning with an ellipsis where they are wider than `width`."""
+    """`words`, or their beginning with an ellipsis if they are wider than `width`."""
     most = max(1, int(width / character))
     return words if len(words) <= most else words[: most - 1] + "…"
 
 
 @attrs.define
 class Sheet:
-    """A picture that grows downwards: `y` is how far it has come, `width` what it needs."""
+    """A picture that grows downwards. `y` is its current height, `width` the width that it
+    needs."""
 
     title: str
     width: float = 980.0
@@ -158,23 +161,24 @@ class Sheet:
         self.words(self.title, "head")
 
     def words(self, words: str, kind: str = "", x: float = MARGIN) -> None:
-        """A line of text, broken into several where it is wider than the picture."""
+        """Add a line of text, which is wrapped if it is wider than the picture."""
         size = SMALL if "small" in kind else CHARACTER
         for part in wrap(words, int((self.width - x - MARGIN) / size)):
             self.parts.append(text(x, self.y + 11, part, kind))
             self.y += LINE
 
     def skip(self, height: float) -> None:
-        """Empty space."""
+        """Add empty space."""
         self.y += height
 
     def put(self, height: float, parts: Iterable[str], x: float = 0, label: str = "") -> None:
-        """Shapes whose coordinates begin here, and the space they take."""
+        """Add shapes, with coordinates relative to the current position, and the space that they
+        take."""
         self.parts.append(group(x, self.y, parts, label))
         self.y += height
 
     def legend(self, entries: Iterable[tuple[str, str]]) -> None:
-        """A legend: colours, each with a few words."""
+        """Add a legend: colours, each with a short text."""
         x, parts = float(MARGIN), list[str]()
         for fill, words in entries:
             parts.append(rect(x, 2, 12, 12, "cell", fill))
@@ -184,7 +188,7 @@ class Sheet:
         self.put(LINE + 6, parts)
 
     def done(self) -> str:
-        """The picture."""
+        """The complete picture as text."""
         return document(self.width, self.y + MARGIN, self.parts, self.title)
 
 

@@ -1,4 +1,5 @@
-"""Addresses in shared memory without swizzling and padding, to show the effect of both."""
+"""Addresses in shared memory without swizzling and padding, which pictures compare with the actual
+addresses."""
 
 from __future__ import annotations
 
@@ -25,7 +26,8 @@ OffsetMap = Callable[[int], int]
 
 @attrs.frozen
 class SwizzledRegion:
-    """Bytes `start` to `end` of shared memory, and the offset of each."""
+    """Bytes `start` to `end` of shared memory, and a function from their offsets to those without
+    swizzling."""
 
     start: int
     end: int
@@ -33,8 +35,8 @@ class SwizzledRegion:
 
 
 def plain_offset_of(function: Function, plan: SharedMemoryPlan, op: Op) -> OffsetMap | None:
-    """The map from offsets that `op` accesses to those without swizzling and padding; None if there
-    is neither."""
+    """The map from the offsets that `op` accesses to those without swizzling and padding; None if
+    it uses neither."""
     regions = list(_regions(function, plan, op))
     if not regions:
         return None
@@ -67,14 +69,14 @@ def _buffer(op: Any, base: int) -> Iterator[SwizzledRegion]:
 
 
 def _tile(place: SharedTile, slots: int) -> Iterator[SwizzledRegion]:
-    """A tile whose chunks are permuted by the row's number."""
+    """Yield the regions of a tile whose chunks are permuted by the number of the row."""
     if place.swizzle:
         start, end = place.base, place.base + slots * place.bytes
         yield SwizzledRegion(start, end, lambda offset: unswizzled_offset(place, offset))
 
 
 def unswizzled_offset(place: SharedTile, offset: int) -> int:
-    """The offset, were chunks in order."""
+    """The offset without the permutation of chunks."""
     plane, within = divmod(offset - place.base, place.plane)
     row, column = divmod(within, place.pitch)
     phase = row >> (3 - place.swizzle) & ((1 << place.swizzle) - 1)
@@ -83,7 +85,8 @@ def unswizzled_offset(place: SharedTile, offset: int) -> int:
 
 
 def _conversion_regions(op: Any, base: int) -> Iterator[SwizzledRegion]:
-    """A conversion's passage, row-major instead; of tiles that pass in one iteration."""
+    """Yield the staging area of a layout conversion in row-major order, for tiles that are staged
+    in one iteration."""
     staged = conversion(op.source.type, op.layout)
     if isinstance(staged, ConversionStaging) and staged.iterations == 1:
         yield SwizzledRegion(
@@ -101,7 +104,7 @@ def _row_major(staged: ConversionStaging, offset: int) -> int:
 
 
 def element_at(staged: ConversionStaging, offset: int) -> tuple[Vector, int]:
-    """The element at `offset`, and the byte of it."""
+    """The element at `offset`, and the byte within it."""
     bits = len(staged.matrix)
     box = staged.size << bits
     element_offset = offset % staged.size

@@ -1,4 +1,5 @@
-"""Tiles as drawings: elements as squares, rows of the last dimension, planes one below another."""
+"""Drawings of tiles: elements are squares, the last dimension runs along rows, and planes are one
+below another."""
 
 from __future__ import annotations
 
@@ -39,7 +40,8 @@ def owners(layout: Layout, shape: Vector) -> Mapping[Vector, tuple[Owner, ...]]:
 
 
 def _moves(layout: Layout, axis: str) -> list[list[tuple[int, int]]]:
-    """Per index of `axis` and dimension, what it changes by exclusive or and what it adds."""
+    """For each index of `axis` and each dimension, what the index changes by exclusive or and what
+    it adds."""
     extents = layout.atom_extents
     moves: list[list[tuple[int, int]]] = []
     for index in range(layout.size(axis)):
@@ -59,8 +61,8 @@ class TileDrawing:
 
 @attrs.frozen
 class TileFrame:
-    """The frame of a drawn tile of `shape`: rows longer than `wrap` are broken, and only the first
-    `rows` rows are drawn, `scale` pixels high."""
+    """The frame of the drawing of a tile of `shape`. Rows longer than `wrap` are broken, and only
+    the first `rows` rows are drawn, each `scale` pixels high."""
 
     shape: Vector
     wrap: int
@@ -69,16 +71,16 @@ class TileFrame:
 
     @property
     def whole(self) -> bool:
-        """Whether all of the tile is drawn."""
+        """Whether the whole tile is drawn."""
         return self.rows >= _rows(self.shape, self.wrap)
 
 
 def fit_frame(
     shape: Vector, wide: float, high: float, most: float, short: int = 64, least: float = 0.5
 ) -> TileFrame:
-    """The frame that fits `wide` by `high` pixels with elements of `least` to `most`, lower rows
-    left out where they do not fit; rows of a tile of one dimension, and overlong ones, are
-    broken after `short` elements."""
+    """The frame that fits `wide` by `high` pixels with elements of `least` to `most` pixels. Rows
+    that do not fit are left out. Rows of a tile of one dimension, and very long rows, are broken
+    after `short` elements."""
     wrap = min(shape[-1], short) if len(shape) == 1 or shape[-1] > LONGEST else shape[-1]
     rows = _rows(shape, wrap)
     scale = min(most, wide / wrap, max(high / rows, least))
@@ -90,7 +92,7 @@ def _rows(shape: Vector, wrap: int) -> int:
 
 
 def drawing(frame: TileFrame, cells: Mapping[Vector, Cell]) -> TileDrawing:
-    """A shape for equal elements, with a segment for each of its runs along a row."""
+    """One shape for all equal elements, with a segment for each of their runs along a row."""
     scale = frame.scale
     shapes: dict[Cell, list[str]] = {}
     labels: list[str] = []
@@ -110,7 +112,7 @@ Run = tuple[int, int, int, Cell]
 
 
 def runs(frame: TileFrame, cells: Mapping[Vector, Cell]) -> Iterator[Run]:
-    """Neighbours along a row of a drawing that are alike."""
+    """Yield runs of equal neighbours along a row of a drawing."""
     shape, wrap = frame.shape, frame.wrap
     lines = -(-shape[-1] // wrap)
     for row in range(frame.rows):
@@ -134,7 +136,7 @@ def _single(runs_of_row: Sequence[Run]) -> Iterator[Block]:
 
 
 def _blocks(row_runs: Sequence[Run]) -> Iterator[Block]:
-    """Runs that stand below one another and are alike, together."""
+    """Yield groups of equal runs that are one below the other."""
     columns: dict[tuple[int, int, Cell], list[int]] = {}
     for column, row, count, cell in row_runs:
         columns.setdefault((column, count, cell), []).append(row)

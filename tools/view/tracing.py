@@ -1,5 +1,5 @@
-"""Every access of one program instance, thread by thread, as the SIMT simulator executes the
-lowering of a kernel."""
+"""Traces of the memory accesses of one program instance, by thread, as the SIMT simulator executes
+the lowering of a kernel."""
 
 from __future__ import annotations
 
@@ -29,8 +29,9 @@ WARP = 32
 
 @attrs.frozen(eq=False)
 class TracedAccess:
-    """One instruction of all threads: `size` bytes from `addresses` [thread] by those that
-    `active`. `kind` is load, store, copy, atomic or matrix; `shared` tells where."""
+    """One instruction of all threads. The threads that are `active` access `size` bytes at
+    `addresses` [thread]. `kind` is load, store, copy, atomic or matrix; `shared` states whether it
+    accesses shared memory."""
 
     kind: str
     shared: bool
@@ -39,20 +40,20 @@ class TracedAccess:
     active: Array
 
     def warp(self, number: int) -> list[int | None]:
-        """Address by lane; None for lanes that take no part."""
+        """The addresses of a warp by lane; None for inactive lanes."""
         lanes = range(number * WARP, (number + 1) * WARP)
         return [int(self.addresses[i]) if self.active[i] else None for i in lanes]
 
     @property
     def warps(self) -> list[int]:
-        """The warps any of whose lanes take part."""
+        """The warps with an active lane."""
         return [int(w) for w in np.flatnonzero(self.active.reshape(-1, WARP).any(axis=1))]
 
 
 @attrs.frozen
 class Usage:
-    """The cost of accesses of one warp in global memory: sectors and 128-byte lines, and the least
-    number of sectors with as many bytes."""
+    """The cost of accesses of one warp to global memory: the numbers of sectors and of 128-byte
+    lines, and the smallest number of sectors for as many bytes."""
 
     sectors: int
     fewest: int
@@ -67,7 +68,8 @@ def usage(addresses: Sequence[int | None], size: int) -> Usage:
 
 
 def bank_cost(accesses: Sequence[TracedAccess]) -> tuple[int, int, int]:
-    """Accesses of shared memory by warps, their wavefronts, and those lost to conflicts."""
+    """The numbers of warp accesses to shared memory, of their wavefronts, and of wavefronts caused
+    by bank conflicts."""
     sides = [(a.warp(w), a.size) for a in accesses for w in a.warps]
     total = sum(wavefronts(at, size) for at, size in sides)
     return len(sides), total, sum(conflicts(at, size) for at, size in sides)
@@ -75,7 +77,7 @@ def bank_cost(accesses: Sequence[TracedAccess]) -> tuple[int, int, int]:
 
 @attrs.define(eq=False)
 class Trace:
-    """The accesses of each op the first time that it made any, and counts of the whole run."""
+    """The accesses of each op in its first execution that made any, and counts of the whole run."""
 
     accesses: dict[Op, list[TracedAccess]] = attrs.field(factory=dict)
     counts: Counts = attrs.field(factory=Counts)
@@ -84,7 +86,7 @@ class Trace:
     _runs: dict[Op, int] = attrs.field(init=False, factory=dict)
 
     def note(self, op: Op, run: int, access: TracedAccess) -> None:
-        """An access by the `run`-th op executed."""
+        """Record an access by execution number `run` of `op`."""
         last_run = self._runs.get(op)
         empty = not any(a.active.any() for a in self.accesses.get(op, ()))
         if last_run != run and not empty:
@@ -94,7 +96,7 @@ class Trace:
         self.accesses[op].append(access)
 
     def where(self, address: int) -> tuple[str, int]:
-        """The parameter whose buffer contains `address`, and how many bytes into it."""
+        """The parameter whose buffer contains `address`, and the offset in bytes."""
         for start, end, name in self.regions:
             if start <= address < end:
                 return name, address - start
@@ -102,11 +104,11 @@ class Trace:
 
 
 def run_and_trace(subject: Subject) -> tuple[Trace, Subject]:
-    """Run program instance `subject.program` on the inputs that the module's metadata describes;
-    what it accessed, and the subject as it is compiled for these inputs.
+    """Run program instance `subject.program` on the inputs that the module's metadata describes.
+    Returns its accesses, and the subject as it is compiled for these inputs.
 
-    Raises ToolError: TIR0902 and TIR0903 where metadata are missing or make no sense, TIR0913
-    where the instance is outside the grid or does what no program may.
+    Raises ToolError: TIR0902 and TIR0903 if metadata is missing or invalid, TIR0913 if the instance
+    is outside the grid or its execution fails.
     """
     plan = recipe(subject.module, subject.function.name)
     _check_program(subject, plan.grid)
@@ -142,8 +144,8 @@ def run_and_trace(subject: Subject) -> tuple[Trace, Subject]:
 
 
 def _block(program: Sequence[int], grid: Sequence[int], launched: Sequence[int]) -> tuple[int, ...]:
-    """The block of the grid `launched` that runs instance `program` of `grid`: where a persistent
-    kernel has a block for as many instances, counted along the grid, as `grid` has more."""
+    """The block, in the grid `launched`, that runs instance `program` of `grid`. In a persistent
+    kernel, a block runs several instances, which are distributed in the order of the grid."""
     if tuple(launched) == tuple(grid):
         return tuple(program)
     (x, y, z), (width, height, _) = (*program, 0, 0)[:3], (*grid, 1, 1)[:3]
@@ -158,7 +160,8 @@ def _check_program(subject: Subject, grid: Sequence[int]) -> None:
 
 
 def _regions(memory: SimtMemory, names: Sequence[str]) -> list[tuple[int, int, str]]:
-    """Buffers of globals come first, then those of arguments."""
+    """The address ranges of buffers with their names. Buffers of globals come first, then those of
+    arguments."""
     every = [*memory.globals, *(f"%{n}" for n in names)]
     return [
         (base + span.offset, base + len(span.data), name)
@@ -167,14 +170,14 @@ def _regions(memory: SimtMemory, names: Sequence[str]) -> list[tuple[int, int, s
 
 
 class _Traced(Counted, simt.SimtThread):
-    """Threads that note where they access memory."""
+    """Threads that record their memory accesses."""
 
     def __init__(self, trace: Trace, *arguments: Any) -> None:
         super().__init__(*arguments)
         self.trace, self.counts = trace, trace.counts
 
     def note(self, kind: str, shared: bool, size: int, at: Array, active: Array) -> None:
-        """An access of the op whose rule runs."""
+        """Record an access of the op that is being executed."""
         assert self.op is not None
         access = TracedAccess(kind, shared, size, at.astype(np.int64), active.copy())
         self.trace.note(self.op, self.runs, access)
@@ -230,7 +233,8 @@ class _Traced(Counted, simt.SimtThread):
 
 
 def _atomically(name: str, pointer_at: int) -> Any:
-    """An atomic of the machine, noted before it is done; `add_vector` is atomics one by one."""
+    """A method for an atomic operation that records it and then executes it. `add_vector` is
+    recorded as single atomic operations."""
 
     def method(self: Any, *operands: Any, **options: Any) -> Any:
         element = operands[pointer_at - 1]
@@ -248,7 +252,8 @@ for _name, _at in (
 
 
 def accesses_by_op(trace: Trace, shared: bool) -> Mapping[Op, list[TracedAccess]]:
-    """Per op its accesses of one memory, without empty ones."""
+    """The accesses of each op to shared memory, or to global memory if not `shared`. Ops without
+    accesses are left out."""
     result = {
         op: [a for a in accesses if a.shared == shared and a.active.any()]
         for op, accesses in trace.accesses.items()

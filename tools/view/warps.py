@@ -1,5 +1,5 @@
-"""A picture of the distribution of an op's iterations over the warps of a block and their loops,
-and of program instances over a GPU (the figure of the Triton 1.0 announcement)."""
+"""The picture `warps`: the distribution of an op's iterations over the warps of a block and their
+loops, and of program instances over a GPU (as in the announcement of Triton 1.0)."""
 
 from __future__ import annotations
 
@@ -38,7 +38,8 @@ _HOW = (
 
 
 def picture(subject: Subject) -> str:
-    """SVG of the op that defines the value asked for, or of the kernel's largest dot or op."""
+    """The SVG of the op that defines the requested value, or of the kernel's largest dot, or else
+    of its largest op."""
     names = subject.laid_out_names
     space = _select(subject, names)
     sheet = Sheet(f"{subject.name}: iterations of an op over warps")
@@ -56,8 +57,8 @@ def picture(subject: Subject) -> str:
 
 
 def _select(subject: Subject, names: ValueNames) -> IterationSpace | None:
-    """The op of the value asked for, where it has a tile; else of those that dot, or that do
-    most, the one with the most iterations."""
+    """The iteration space of the op of the requested value, if it has a tile; else of the dot, or
+    of the computing op, with the most iterations."""
     ops = (op for function in subject.laid_out_functions for op in function.ops)
     result = [s for s in map(space, ops) if s is not None]
     if subject.value is not None:
@@ -69,7 +70,8 @@ def _select(subject: Subject, names: ValueNames) -> IterationSpace | None:
 
 
 def _weight(space: IterationSpace) -> tuple[bool, int, bool]:
-    """Dots before others, large before small, ops that compute before those that move."""
+    """The sort key of an iteration space: dots before others, large before small, computation
+    before movement."""
     elements = (v.type.element for v in space.op.results if isinstance(v.type, Tile))
     of_floats = any(isinstance(e, Scalar) and e.is_float for e in elements)
     computes = of_floats and space.op.elementwise and len(space.op.inputs) > 1
@@ -77,7 +79,7 @@ def _weight(space: IterationSpace) -> tuple[bool, int, bool]:
 
 
 def _statements(sheet: Sheet, subject: Subject, names: ValueNames, space: IterationSpace) -> None:
-    """The op after the ops that define what it reads."""
+    """Draw the op after the ops that define its operands."""
     (function,) = (f for f in subject.laid_out_functions if space.op in set(f.ops))
     result = definitions(function)
     before = dict.fromkeys(
@@ -92,7 +94,7 @@ def _statements(sheet: Sheet, subject: Subject, names: ValueNames, space: Iterat
 
 
 def _space(sheet: Sheet, space: IterationSpace) -> None:
-    """The iterations, by the warp that does them."""
+    """Draw the iterations, coloured by warp."""
     size = space.tile.size * space.steps
     sheet.words(f"iterations: {shape_text(space.shape)}, {size} in all", "head")
     owned = owners(space.tile.layout, space.tile.shape)
@@ -127,7 +129,7 @@ def _depth(face: TileDrawing, steps: int, depth: float) -> Iterator[str]:
 
 
 def _warps(sheet: Sheet, names: ValueNames, space: IterationSpace) -> None:
-    """A block on a multiprocessor: what each warp does, and its loops."""
+    """Draw a block on a multiprocessor: the work of each warp, and its loops."""
     layout, owned = space.tile.layout, owners(space.tile.layout, space.tile.shape)
     warps, each = layout.size("warp"), layout.size("register") * space.steps
     sheet.words(f"on a multiprocessor: {count_text(warps, 'warp')} of 32 lanes", "head")
@@ -165,7 +167,8 @@ _OTHERS: Cell = ("#8b949e55", "", "another warp")
 
 
 def _instances(sheet: Sheet, subject: Subject) -> None:
-    """Instances of the program over multiprocessors, where metadata tell the grid."""
+    """Draw the distribution of program instances over multiprocessors, if metadata states the
+    grid."""
     try:
         grid = recipe(subject.module, subject.function.name).grid
     except ToolError:

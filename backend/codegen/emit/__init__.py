@@ -1,1 +1,1 @@
-"""Code for tiles: what moves, reduces, scans and accesses them."""
+"""Code for tiles: conversions, reductions, scans, and accesses of shared memory."""

@@ -1,4 +1,4 @@
-"""Instructions of a tile's conversion between layouts: through shared memory
+"""The code of layout conversions: through shared memory
 (`tileir.backend.shared_memory.conversion_staging`) and through the lanes of a warp
 (`tileir.backend.layouts.warp_shuffles`)."""
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 def convert(
     lowering: Lowering, op: Op, fragment: Fragment, source: Tile, target: Layout
 ) -> Fragment:
-    """The handles of `fragment`, a tile of type `source`, in layout `target`."""
+    """Convert `fragment`, a tile of type `source`, to layout `target`."""
     plan = conversion(source, target)
     if isinstance(plan, tuple):
         return [fragment[r] for r in plan]
@@ -43,8 +43,8 @@ def pass_through(
     lowering: Lowering, fragment: Fragment, element: Element, staged: ConversionStaging, base: int,
     near: bool = False,
 ) -> Fragment:  # fmt: skip
-    """The handles of a tile in the target's layout, through shared memory from byte `base`. One
-    owner of an element writes it. `near`: data stays within a warp, and a warp barrier suffices."""
+    """Convert a tile to the target's layout through shared memory from byte `base`. One owner of
+    each element writes it. With `near`, data stays within a warp, and a warp barrier suffices."""
     thread = lowering.thread
     values: Fragment = [thread.constant(element, 0)] * _registers(staged.target)
     synchronize = thread.warp_barrier if near else thread.barrier
@@ -61,7 +61,7 @@ def store_staged(
     lowering: Lowering, fragment: Fragment, element: Element, staged: ConversionStaging, base: int,
     number: int = 0,
 ) -> None:  # fmt: skip
-    """Write the elements of iteration `number`."""
+    """Store the elements of iteration `number`."""
     side, thread = staged.source, lowering.thread
     if side.matrices is not None and lowering.target.stmatrix:
         store_rows(lowering, fragment, element, staged, side.matrices, base)
@@ -81,7 +81,7 @@ def load_staged(
     lowering: Lowering, registers: Fragment, element: Element, staged: ConversionStaging, base: int,
     number: int = 0,
 ) -> None:  # fmt: skip
-    """Read the elements of iteration `number` into `registers`; padding reads the first element."""
+    """Load the elements of iteration `number` into `registers`. Padding loads the first element."""
     thread, matrices = lowering.thread, staged.target.matrices
     if matrices is not None and lowering.target.ldmatrix:
         load_rows(lowering, registers, element, staged, matrices, base)
@@ -100,7 +100,7 @@ def store_rows(
     lowering: Lowering, fragment: Fragment, element: Element, staged: ConversionStaging,
     matrices: MatrixAccess, base: int,
 ) -> None:  # fmt: skip
-    """Write a fragment by `stmatrix`."""
+    """Store a fragment by `stmatrix`."""
     place = _Address(lowering, staged, matrices.rows)
     for start, registers in matrices.accesses:
         at, _ = place.of(start, base, 0)
@@ -112,7 +112,7 @@ def load_rows(
     lowering: Lowering, registers: Fragment, element: Element, staged: ConversionStaging,
     matrices: MatrixAccess, base: int,
 ) -> None:  # fmt: skip
-    """Read a fragment by `ldmatrix` into `registers`."""
+    """Load a fragment by `ldmatrix` into `registers`."""
     place, transposed = _Address(lowering, staged, matrices.rows), matrices.transposed
     for start, group in matrices.accesses:
         at, _ = place.of(start, base, 0)
@@ -128,7 +128,8 @@ def _registers(side: Side) -> int:
 def _accesses(
     lowering: Lowering, staged: ConversionStaging, side: Side, base: int, number: int
 ) -> Iterator[tuple[tuple[int, ...], str, str | None]]:
-    """Registers, byte offset and condition (None: always) of every access of one iteration."""
+    """Yield the registers, byte offset and condition (None: always) of every access of one
+    iteration."""
     place = _Address(lowering, staged, side.layout)
     for group in side.groups:
         inside = lowering.inside(side.layout, staged.covered, group[0])
@@ -140,7 +141,8 @@ def _accesses(
 
 
 class _Address:
-    """Offsets of one side's registers: what the thread contributes is computed once."""
+    """Byte offsets of the registers of one side. The part that depends on the thread is computed
+    once."""
 
     def __init__(self, lowering: Lowering, staged: ConversionStaging, layout: Layout) -> None:
         self.lowering, self.staged, self.layout = lowering, staged, layout
@@ -152,7 +154,7 @@ class _Address:
         self.boxes, self.most = self._boxes()
 
     def _boxes(self) -> tuple[str | None, int]:
-        """The offsets that lanes and warps add by moving between boxes, and their maximum."""
+        """The offset that lanes and warps contribute by moving between boxes, and its maximum."""
         thread, most = self.lowering.thread, 0
         columns = _by_thread(self.layout, self.staged.high)
         terms: list[str] = []
@@ -176,8 +178,8 @@ class _Address:
         return self.lowering.thread.thread()
 
     def of(self, register: int, base: int, number: int) -> tuple[str, str | None]:
-        """The byte offset of a register in iteration `number`, and the condition that its element
-        belongs to the iteration: None if always, `false` if never."""
+        """The byte offset of a register in iteration `number`, and the condition under which its
+        element belongs to the iteration: None if always, `false` if never."""
         v = self.layout.registers[register]
         if self._has_overlap():
             return self._by_coordinates(register, base, number)
@@ -189,16 +191,16 @@ class _Address:
         return self._bounded_offset(total, first - low, self.mask + self.most, limit, base)
 
     def _iteration(self, number: int) -> tuple[int, int]:
-        """The first offset of an iteration, and its bytes; with a single iteration, more than any
-        offset."""
+        """The first offset of an iteration, and its size in bytes. With a single iteration, the
+        size exceeds any offset."""
         limit = self.staged.bytes_at_once
         return (number * limit, limit) if self.staged.iterations > 1 else (0, 1 << 31)
 
     def _bounded_offset(
         self, total: str | None, fixed: int, most: int, limit: int, base: int
     ) -> tuple[str, str | None]:
-        """The offset `total` + `fixed` from `base`, `total` being at most `most`, and the condition
-        that it is in [0, `limit`)."""
+        """The offset `total` + `fixed` from `base`, where `total` is at most `most`, and the
+        condition that it is in [0, `limit`)."""
         thread = self.lowering.thread
         if total is None:
             most = 0
@@ -224,7 +226,8 @@ class _Address:
         return self.flipped[bits]
 
     def _has_overlap(self) -> bool:
-        """Whether registers and threads share bits between boxes, whose offsets then do not add."""
+        """Whether registers and threads share bits of the box index. Their offsets cannot be added
+        then."""
         for d, width in enumerate(self.staged.widths):
             seen = 0
             for axis in ("register", "lane", "warp"):
@@ -235,7 +238,8 @@ class _Address:
         return False
 
     def _by_coordinates(self, register: int, base: int, number: int) -> tuple[str, str | None]:
-        """Offsets in rows, of coordinates that are not affine in registers, lanes and warps."""
+        """The offset in rows, computed from coordinates that are not affine in registers, lanes and
+        warps."""
         thread, staged = self.lowering.thread, self.staged
         terms: list[str] = []
         for d, stride in enumerate(staged.strides):
@@ -246,14 +250,15 @@ class _Address:
 
 
 def _by_thread(layout: Layout, part: Callable[[Vector], int]) -> list[int]:
-    """`part` of what every bit of a thread's index moves by: lanes below, warps above."""
+    """The value of `part` for every bit of a thread's index: first the bits of the lane, then those
+    of the warp."""
     lanes = [part(v) for v in layout.lane]
     return [*lanes, *[0] * (LANE_BITS - len(lanes)), *map(part, layout.warp)]
 
 
 def exclusive_or(lowering: Lowering, columns: Sequence[int]) -> str | None:
-    """The exclusive or of the columns whose bit is set in the thread's index: an i32; None for
-    zero. Bits that move by one distance move at once."""
+    """The exclusive or of the columns whose bit is set in the thread's index, an i32; None for
+    zero. Bits whose columns differ from them by the same shift are combined in one step."""
     thread, shifts = lowering.thread, dict[int, int]()
     for bit, column in enumerate(columns):
         for target in range(column.bit_length()):
@@ -285,8 +290,8 @@ def _add_all(lowering: Lowering, terms: list[str]) -> str | None:
 def shuffle_tile(
     lowering: Lowering, fragment: Fragment, element: Element, plan: ShufflePlan, blocks: int
 ) -> Fragment:
-    """The handles of a tile after `plan`, which is applied to each of `blocks` equal parts of the
-    source's and the target's registers."""
+    """The handles of a tile after `plan`. The plan is applied to each of `blocks` equal parts of
+    the source's and the target's registers."""
     size, results = len(fragment) // blocks, list[str]()
     for block in range(blocks):
         part = fragment[block * size : (block + 1) * size]

@@ -1,6 +1,6 @@
-"""Fragments of matrix instructions from and to shared memory: 8 rows of 16 bytes at a time, up to 4
-such per instruction (PTX ISA, "Warp-level matrix load instruction: ldmatrix" and "... store
-instruction: stmatrix")."""
+"""Fragments of matrix instructions loaded from and stored to shared memory. One instruction moves
+up to 4 matrices of 8 rows of 16 bytes (PTX ISA, "Warp-level matrix load instruction: ldmatrix" and
+"... store instruction: stmatrix")."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ _WORD = 4
 
 
 def load_matrices(lowering: Lowering, window: SharedTileWindow, tile: Tile) -> Fragment | None:
-    """The fragment of `tile`; None where its layout is not one that `ldmatrix` makes. Warps that
-    own nothing read what the first ones do."""
+    """The fragment of `tile`; None if its layout is not one that `ldmatrix` produces. Warps that
+    own no element load what the first warps load."""
     tile = _without_idle_warps(tile)
     transposed = _direction(window, tile)
     if transposed is None:
@@ -44,7 +44,8 @@ def load_matrices(lowering: Lowering, window: SharedTileWindow, tile: Tile) -> F
 
 
 def _without_idle_warps(tile: Tile) -> Tile:
-    """`tile` with copies in place of padding in warps that begin beyond its extents."""
+    """`tile` with a layout in which warps beyond its extents own copies of its elements instead of
+    padding."""
     old = tile.layout
     if old.extents == tile.shape or old.repeats:
         return tile
@@ -66,7 +67,7 @@ def store_matrices(
     lowering: Lowering, window: SharedTileWindow, tile: Tile, fragment: Fragment,
     owned: OwnedRegisters | None,
 ) -> bool:  # fmt: skip
-    """Write `tile`, or only the elements of `owned`; return False, without writing, where no matrix
+    """Store `tile`, or only the elements of `owned`. Return False, and emit nothing, if no matrix
     store applies."""
     transposed = _direction(window, tile) if lowering.target.stmatrix else None
     if transposed is None:
@@ -101,8 +102,8 @@ def store_matrices(
 def _row_addresses(
     lowering: Lowering, window: SharedTileWindow, layout: Layout, starts: Sequence[Vector]
 ) -> Iterator[tuple[Any, int, Sequence[Vector]]]:
-    """Per instruction: the address of the matrix row that a lane passes, as a handle and a
-    constant, and which matrices of `starts` the instruction moves."""
+    """Yield, for each instruction, the address of the matrix row that a lane passes, as a handle
+    and a constant, and those matrices of `starts` that the instruction moves."""
     addresses_of_bits: dict[tuple[Vector, ...], Addresses] = {}
     at = 0
     while at < len(starts):
@@ -114,8 +115,8 @@ def _row_addresses(
 
 
 def _together(starts: Sequence[Vector]) -> tuple[int, tuple[Vector, ...]]:
-    """The number of matrices at `starts` that one instruction loads or stores, and the coordinates
-    that bit 0 and bit 1 of a matrix's number add."""
+    """The number of matrices at `starts` that one instruction moves, and the displacements between
+    them: that of bit 0, and of bit 1, of the index of a matrix."""
     first = starts[0]
     steps = [tuple(b - a for a, b in zip(first, s, strict=True)) for s in starts[1:]]
     if len(starts) == 4:
@@ -126,7 +127,7 @@ def _together(starts: Sequence[Vector]) -> tuple[int, tuple[Vector, ...]]:
 
 
 def _direction(window: SharedTileWindow, tile: Tile) -> bool | None:
-    """Whether lanes own the transposed matrices; None where no matrix load yields the layout."""
+    """Whether lanes own the transposed matrices; None if no matrix load produces the layout."""
     layout, place, size = tile.layout, window.place, tile.element.bytes
     if len(place.shape) != 2 or size > _WORD or tile.element.bits < 8:
         return None
@@ -152,7 +153,7 @@ def _units(dim: int) -> Any:
 
 
 def _is_aligned(window: SharedTileWindow, layout: Layout, each: int) -> bool:
-    """Whether every matrix begins at a row that is a multiple of 8 and at a chunk."""
+    """Whether every matrix begins at a multiple of 8 rows and at the start of a 16-byte chunk."""
     place = window.place
     chunk, fixed = CHUNK // place.element.bytes, window.fixed
     vectors = [*layout.registers[::each], *layout.warp]
@@ -167,8 +168,7 @@ def _is_aligned(window: SharedTileWindow, layout: Layout, each: int) -> bool:
 def _rows(
     lowering: Lowering, window: SharedTileWindow, layout: Layout, deltas: tuple[Vector, ...]
 ) -> Addresses:
-    """The position of the row whose address each lane passes: row `lane % 8` of matrix `lane /
-    8`."""
+    """The address of the row that each lane passes: row `lane % 8` of matrix `lane / 8`."""
     thread, place = lowering.thread, window.place
     row_addresses = addresses(lowering, window, layout, ("warp",))
     lane = thread.lane()
@@ -186,7 +186,7 @@ def _rows(
 
 
 def _bit(thread: Any, index: Any, bit: int, step: int) -> Any:
-    """`step` where that bit of `index` is set."""
+    """`step` where bit `bit` of `index` is set, else 0."""
     moved = thread.binary("lshr", I32, index, thread.integer(bit))
     one = thread.binary("and", I32, moved, thread.integer(1))
     return thread.binary("mul", I32, one, thread.integer(step))

@@ -1,4 +1,4 @@
-"""Small elements side by side in words, as shuffles move them."""
+"""Packing of small elements into 32-bit words, for shuffles."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tileir.types import I1, I8, I16, I32, Element, Scalar
 
 
 def pack_elements(lowering: Lowering, element: Element, values: Sequence[str]) -> str:
-    """Small elements side by side in one i32, the first lowest; a single element as it is."""
+    """Pack elements into one i32, the first one lowest. A single element is returned unchanged."""
     if len(values) == 1:
         return values[0]
     if len(values) * element.bits == 32:
@@ -28,7 +28,7 @@ def side_by_side(thread: Any, element: Element, values: Sequence[Any]) -> Any:
 
 
 def unpack_elements(lowering: Lowering, element: Element, word: str, count: int) -> list[str]:
-    """The `count` elements that `pack_elements` put into `word`."""
+    """The `count` elements that `pack_elements` packed into `word`."""
     if count == 1:
         return [word]
     if count * element.bits == 32:

@@ -10,7 +10,7 @@ from tileir.types import I32, Tile
 
 
 def address(lowering: Lowering, place: Placement, layout: Layout, register: int) -> str:
-    """Byte offset in shared memory of the element of a register: an i32."""
+    """The byte offset in shared memory of the element of a register, an i32."""
     thread, fixed = lowering.thread, place.base
     total: str | None = None
     for dim, stride in enumerate(place.strides):
@@ -28,8 +28,8 @@ def address(lowering: Lowering, place: Placement, layout: Layout, register: int)
 
 
 def store_tile(lowering: Lowering, fragment: Fragment, tile: Tile, base: int) -> None:
-    """Write a tile to shared memory from byte `base`. Padding is left out; the first owner of an
-    element writes it."""
+    """Store a tile to shared memory from byte `base`. The first owner of each element stores it;
+    padding is not stored."""
     place, thread = placement(tile, base), lowering.thread
     first = lowering.first_owner(tile.layout)
     for register, handle in enumerate(fragment):
@@ -46,7 +46,7 @@ def store_tile(lowering: Lowering, fragment: Fragment, tile: Tile, base: int) ->
 
 
 def load_tile(lowering: Lowering, tile: Tile, base: int) -> Fragment:
-    """Read a tile from shared memory; padding reads the first element."""
+    """Load a tile from shared memory. Padding loads the first element."""
     place, thread, values = placement(tile, base), lowering.thread, list[str]()
     for register in range(tile.layout.size("register")):
         inside = lowering.inside(tile.layout, tile.shape, register)

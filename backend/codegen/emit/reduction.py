@@ -103,7 +103,8 @@ _OF_BITS = (Combiner.AND, Combiner.OR, Combiner.XOR)
 
 
 def _by_instruction(lowering: Lowering, op: Any, items: list[Item]) -> list[Item] | None:
-    """Every item combined over all lanes by one instruction; None where there is none."""
+    """Each item combined over all lanes by one instruction; None if the target has no such
+    instruction."""
     element = scalar_of(op.values[0].type)
     is_integer = len(op.values) == 1 and getattr(element, "is_integer", False)
     if isinstance(op.combiner, str) or not is_integer or element.bits not in (1, 8, 16, 32):
@@ -120,7 +121,7 @@ def _by_instruction(lowering: Lowering, op: Any, items: list[Item]) -> list[Item
 
 
 def _join(lowering: Lowering, op: Any) -> tuple[Join, bool]:
-    """The combiner of two items, and whether items carry a presence flag."""
+    """The function that combines two items, and whether items have a presence flag."""
     padded = isinstance(op.combiner, str) and may_have_padding(op)
     elements = [scalar_of(v.type) for v in op.values]
     return combine_function(lowering, op, elements, padded), padded
@@ -133,8 +134,8 @@ _SHUFFLE, _EXCHANGE = 2.0, 2.0
 
 
 def _splits(count: int, masks: int, join: float) -> int:
-    """The number of steps over lanes in which it is best that two lanes take half of `count` items
-    each."""
+    """The number of steps over lanes, for the lowest cost, in which two lanes share `count` items:
+    each lane combines half of them."""
 
     def cost(splits: int) -> float:
         halves = sum(count / 2**i for i in range(1, splits + 1))
@@ -152,8 +153,8 @@ def _across_lanes(
 ) -> list[Item]:  # fmt: skip
     """Every item combined over the lanes that differ in the bits of `masks`.
 
-    In each of the first `splits` steps a pair of lanes divides the items between them, so that the
-    next step has half as many; at the end they exchange the results. The other steps are
+    In each of the first `splits` steps, each lane of a pair combines half of the items, so that the
+    next step has half as many. At the end the lanes exchange the results. The other steps are
     butterflies.
     """
     unsplit_masks, split = list(masks), list[int]()
@@ -182,7 +183,7 @@ def _across_lanes(
 def _ordered_pair(
     lowering: Lowering, elements: Sequence[Element], mask: int, a: Item, b: Item
 ) -> tuple[Item, Item]:
-    """`a` and `b`, exchanged in lanes whose bit of `mask` is set."""
+    """`a` and `b`, exchanged in lanes whose bit `mask` is set."""
     thread = lowering.thread
 
     def make() -> str:
@@ -211,7 +212,8 @@ def combine_function(
 
 
 def _optional_join(lowering: Lowering, elements: Sequence[Element], call: Join) -> Join:
-    """Combine items of which either may be absent, as its last handle states."""
+    """Combine items either of which may be absent. The last handle of an item is its presence
+    flag."""
     thread = lowering.thread
 
     def join(a: Item, b: Item) -> Item:
@@ -225,7 +227,8 @@ def _optional_join(lowering: Lowering, elements: Sequence[Element], call: Join) 
 
 
 def tree(items: list[Item], join: Join) -> Item:
-    """Join neighbours, then neighbours of those: short chains of dependent instructions."""
+    """Combine neighbouring items pairwise, then the results pairwise: the chains of dependent
+    instructions are short."""
     while len(items) > 1:
         half = [join(a, b) for a, b in zip(items[::2], items[1::2], strict=False)]
         items = half + items[len(items) - len(items) % 2 :]
@@ -237,9 +240,11 @@ _REARRANGING = (ExpandDims, Reshape, Trans)
 
 
 def _before_extension(lowering: Lowering, op: Any) -> tuple[Element, dict[int, Any]] | None:
-    """The element type, and what it was extended from by the `id` of each handle, if the op takes
-    the least or largest of f16 or bf16 numbers that were extended: a GPU compares two of these at
-    once, and no comparison depends on the extension. A CPU would extend them for each comparison.
+    """The element type before the extension, and the narrow handle by the `id` of each extended
+    one, if the op is a minimum or maximum of f16 or bf16 numbers that were extended.
+
+    A GPU compares two narrow numbers per instruction, and the extension changes no comparison. None
+    on a CPU, which would extend the numbers for each comparison.
     """
     source = lowering.origin(op.values[0])
     while source is not None and isinstance(source, _REARRANGING):
@@ -256,8 +261,8 @@ def _before_extension(lowering: Lowering, op: Any) -> tuple[Element, dict[int, A
 def _extreme_before_extension(
     lowering: Lowering, op: Any, group: list[Item], element: Element, short: dict[int, Any]
 ) -> Item:
-    """The least or largest of a group, extended once. What was not extended, such as the combiner's
-    identity, is compared as it is."""
+    """The minimum or maximum of a group, computed in the narrow type and extended once. Items that
+    were not extended, such as the combiner's identity, are compared in the wide type."""
     name, wide = op.combiner.value, scalar_of(op.values[0].type)
 
     def join(items: list[Item], of: Element) -> Item:
@@ -284,8 +289,9 @@ def _adds_multiplications(lowering: Lowering, op: Any) -> bool:
 
 
 def _chains(items: list[Item], join: Join) -> Item:
-    """Join items a few at a time into accumulators, then these: an addition to an accumulator is
-    one instruction together with a multiplication, one of two multiplications takes two."""
+    """Combine items in a few chains with one accumulator each, then combine the accumulators. An
+    addition to an accumulator fuses with the multiplication of its item into one instruction. An
+    addition of two multiplied items would take two."""
     count = max(1, len(items) // _CHAIN)
     totals = items[:count]
     for first in range(count, len(items), count):
@@ -295,7 +301,7 @@ def _chains(items: list[Item], join: Join) -> Item:
 
 
 def _groups(lowering: Lowering, op: Any, result: Layout, padded: bool) -> list[list[Item]]:
-    """The items of one thread, by the result register they go into."""
+    """The items of one thread, grouped by the register of the result that they contribute to."""
     source, shape = op.values[0].type.layout, op.values[0].type.shape
     columns = [lowering.fragment(v) for v in op.values]
     where = {v: r for r, v in enumerate(result.registers)}
@@ -312,14 +318,15 @@ def _groups(lowering: Lowering, op: Any, result: Layout, padded: bool) -> list[l
 
 
 def presence(lowering: Lowering, inside: str | None) -> str:
-    """The flag of an item: `inside`, None if always present, the text `false` if never."""
+    """The presence flag of an item from its condition `inside`: None if always present, the text
+    `false` if never."""
     if inside is None or inside == "false":
         return lowering.thread.constant(I1, 1 if inside is None else 0)
     return inside
 
 
 def _takes_part(lowering: Lowering, op: Any, inside: str | None, register: int) -> str | None:
-    """`inside`, and the op's predicate."""
+    """The conjunction of `inside` and the op's predicate."""
     if op.predicate is None or inside == "false":
         return inside
     predicates = lowering.fragment(op.predicate)
@@ -346,9 +353,9 @@ def _shuffle_item(lowering: Lowering, elements: Sequence[Element], item: Item, m
 
 @attrs.frozen
 class WarpPartials:
-    """The placement of the partial results of warps: for each operand one per result element and
-    warp along the axis. Those of an element are contiguous, or, with an `element_step` of 1, those
-    of a warp."""
+    """The placement in shared memory of the partial results of warps. For each operand there is one
+    partial per result element and warp along the axis. The partials of one element are contiguous;
+    with an `element_step` of 1, those of one warp are."""
 
     bases: tuple[int, ...]
     warps: int
@@ -359,8 +366,8 @@ class WarpPartials:
     warp_step: int = 1
 
     def vector(self, layout: Layout, operand: int) -> int:
-        """The number of consecutive registers that are neighbours in shared memory, for one
-        access."""
+        """The number of consecutive registers that one access moves, because they are neighbours in
+        shared memory."""
         if self.element_step != 1 or not layout.rank or self.elements[operand] is I1:
             return 1
         last = layout.rank - 1
@@ -416,14 +423,15 @@ def _layout_of_result(op: Any) -> Layout | None:
 
 
 def _by_lanes(result: Layout, warps: int) -> bool:
-    """Whether each lane reads the partial of one warp: where there are many, and all lanes need
-    the same ones."""
+    """Whether each lane loads the partial of one warp, which pays if there are many warps and all
+    lanes need the same partials."""
     is_power_of_two = not warps & (warps - 1) and not result.digits("lane")
     return 4 <= warps <= 32 and is_power_of_two and not any(map(any, result.lane))
 
 
 def _joined_by_lanes(lowering: Lowering, place: WarpPartials, index: str, join: Join) -> Item:
-    """The partials of all warps for one result element, by as many lanes, joined by shuffles."""
+    """The partials of all warps for one result element, loaded by as many lanes and combined by
+    shuffles."""
     thread = lowering.thread
     lane = thread.binary("and", I32, thread.lane(), thread.integer(place.warps - 1))
     own: list[str] = []
@@ -476,7 +484,7 @@ def read_partials(lowering: Lowering, place: WarpPartials, index: str) -> list[I
 
 
 def _load_width(warps: int, size: int) -> int:
-    """The widest load that divides a row of partials and keeps it aligned."""
+    """The width of the widest load that divides a row of partials and stays aligned."""
     width = 1
     while width * 2 * size <= 16 and warps % (width * 2) == 0:
         width *= 2
@@ -486,7 +494,8 @@ def _load_width(warps: int, size: int) -> int:
 def partial(
     lowering: Lowering, place: WarpPartials, operand: int, index: str, warp: str | None
 ) -> str:
-    """Byte offset of the partial of result element `index`, of `warp` or the first."""
+    """The byte offset of the partial of result element `index`, of warp `warp`, or of the first
+    warp if None."""
     thread, size = lowering.thread, place.elements[operand].bytes
     row = thread.binary("mul", I32, index, thread.integer(place.element_step * size), "nsw nuw")
     at = thread.binary("add", I32, row, thread.integer(place.bases[operand]), "nsw nuw")
@@ -497,7 +506,7 @@ def partial(
 
 
 def element_index(lowering: Lowering, result: Layout, register: int) -> str:
-    """Row-major index of a result element in the extents covered: an i32."""
+    """The row-major index of a result element within the extents that the layout covers, an i32."""
     thread, total = lowering.thread, lowering.thread.integer(0)
     for dim, extent in enumerate(result.extents):
         scaled = thread.binary("mul", I32, total, thread.integer(extent), "nsw nuw")
@@ -507,7 +516,7 @@ def element_index(lowering: Lowering, result: Layout, register: int) -> str:
 
 
 def _warp_index(source: Layout, axis: int) -> Layout:
-    """A layout of one dimension whose coordinate numbers the warps along `axis`."""
+    """A layout of one dimension whose coordinate is the index of the warp along `axis`."""
     weight, vectors = 1, list[tuple[int, ...]]()
     for vector in source.warp:
         vectors.append((weight if vector[axis] else 0,))
@@ -517,15 +526,15 @@ def _warp_index(source: Layout, axis: int) -> Layout:
 
 
 def _writers(source: Layout, axis: int) -> Layout:
-    """A layout in which the lanes along the axis are replicated: the first owner of a partial
-    result writes it."""
+    """A layout in which the lanes along the axis are replicated, so that the first owner of a
+    partial result writes it."""
     lanes = tuple((0,) * source.rank if v[axis] else v for v in source.lane)
     repeats = tuple(r for r in source.repeats if r.axis == "warp")
     return layout(source.rank, (), lanes, source.warp, repeats=repeats)
 
 
 def check_axis_is_pure(lowering: Lowering, op: Any, source: Layout) -> None:
-    """Refuse layouts in which the op cannot be done."""
+    """Raise CompileError (TIR0706) for layouts in which the reduction is not supported."""
     if source.digits("lane"):
         raise lowering.refuse(op, "its operand's layout repeats lanes")
     is_possible = scans_along if op.mnemonic == "scan" else reduces_along

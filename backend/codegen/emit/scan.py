@@ -1,11 +1,10 @@
-"""Scans, where the elements are: registers, lanes and warps in the order in which they follow one
-another along the axis.
+"""Scans, computed in the layout of the operand: nothing moves unless the layout is swizzled along
+the axis.
 
-The coordinate along the axis is a number in mixed radix whose digits are registers, lanes or
-warps. From the lowest digit up, blocks of elements that are scanned are joined to larger ones: in
-registers one after the other, in lanes by a shuffle for every bit, in warps through shared memory
-with one barrier. What came before a block is kept aside and joined to its elements at the end,
-once. Nothing moves, whatever the layout, unless it is swizzled along the axis.
+The coordinate along the axis is a number in mixed radix whose digits are registers, lanes or warps.
+Scanned blocks of elements are joined to larger ones, from the lowest digit up: in registers one
+after the other, in lanes by a shuffle per bit, in warps through shared memory with one barrier. The
+prefix before a block is kept separately and joined to the block's elements once, at the end.
 """
 
 from __future__ import annotations
@@ -48,7 +47,8 @@ class _Carry:
 
 @attrs.define
 class _Segment:
-    """Registers whose elements are scanned from the first of them, and what comes before."""
+    """Registers whose elements are scanned from the first of them on, and the prefix before
+    them."""
 
     registers: list[int]
     items: list[Item]
@@ -57,7 +57,7 @@ class _Segment:
 
 @attrs.define
 class _Block:
-    """Neighbours along the axis, of one row, and all of them joined."""
+    """Neighbours along the axis, in one row, and their total."""
 
     segments: list[_Segment]
     total: Item
@@ -99,7 +99,8 @@ class _Scan:
         return self._results(blocks, len(elements))
 
     def _items(self, flags: bool) -> Iterator[tuple[int, Vector, Item]]:
-        """Register, coordinates and element. Leading padding is the identity."""
+        """Yield the register, coordinates and item of each element. Leading padding is the
+        identity."""
         op, lowering = self.op, self.lowering
         columns = [lowering.fragment(v) for v in op.values]
         shape = op.values[0].type.shape
@@ -117,7 +118,7 @@ class _Scan:
         neutral = thread.constant(element, identity(self.op.combiner.value, element))
         return neutral if inside == "false" else thread.select(element, inside, handle, neutral)
 
-    # One kind of digit after the other --------------------------------------------------------
+    # Each kind of digit --------------------------------------------------------
 
     def _registers(
         self, blocks: dict[Vector, _Block], run: list[ScanDigit], last: bool
@@ -131,7 +132,7 @@ class _Scan:
         return {key: self._sequence(row) for key, row in rows.items()}
 
     def _sequence(self, row: list[tuple[int, _Block]]) -> _Block:
-        """Blocks of one row, one after the other."""
+        """Join the blocks of one row, one after the other."""
         row.sort(key=lambda pair: pair[0], reverse=self.op.reverse)
         blocks = [block for _, block in row]
         merged = blocks[0]
@@ -258,8 +259,8 @@ class _Scan:
         return WarpPartials(tuple(bases), prod(d.count for d in run), tuple(self.elements))
 
     def _index(self, vector: Vector, run: list[ScanDigit]) -> str:
-        """Number of a block among those that exchange totals: its row, then where it is along the
-        axis beyond this run."""
+        """The index of a block among those that exchange totals: its row, then its position along
+        the axis above this run."""
         lowering, axis = self.lowering, self.op.axis
         thread, result = lowering.thread, self.source.slice(axis)
         above = [d for d in digits_along(self.source, axis) if d.step > run[-1].step]
@@ -274,7 +275,7 @@ class _Scan:
         return thread.binary("add", I32, scaled, along, "nsw nuw")
 
     def _number(self, digits: list[ScanDigit]) -> str:
-        """The number that lanes and warps make up with `digits`, lowest first: an i32."""
+        """The number whose digits are `digits` of lanes and warps, lowest first, an i32."""
         thread, total, scale = self.lowering.thread, None, 1
         for digit in digits:
             if digit.kind != "register":
@@ -311,7 +312,7 @@ class _Scan:
                 segment.carry = self._before(carry, segment.carry)
 
     def _before(self, first: _Carry, then: _Carry | None) -> _Carry:
-        """`first` and then `then`."""
+        """The carry of `first` followed by `then`."""
         if then is None:
             return first
         joined = self.join(first.item, then.item)
@@ -352,7 +353,7 @@ class _Scan:
         )
 
     def _set(self, mask: int, value: bool) -> str:
-        """Whether a bit of the lane is set, or clear."""
+        """Whether a bit of the lane index is set, or, if not `value`, clear."""
         thread = self.lowering.thread
         name = "ne" if value else "eq"
 
@@ -369,7 +370,8 @@ class _Scan:
         )
 
     def _lane(self, mask: int, set_: int) -> str:
-        """The number of the lane with the bits `mask` of this one, and `set_`."""
+        """The index of the lane that keeps the bits `mask` of this lane's index, with the bits
+        `set_` set."""
         thread = self.lowering.thread
 
         def make() -> str:
@@ -379,8 +381,9 @@ class _Scan:
         return thread.once(f"lane & {mask & 31} | {set_}", make)
 
     def _lane_before(self, mask: int, step: int) -> str:
-        """The lane before this one, by the number that the bits `mask` make up, the lowest `step`;
-        any lane for the first. A borrow passes through bits outside of the mask."""
+        """The index of the lane before this one, in the order of the number that the bits `mask`
+        make up, whose lowest bit is `step`. The result for the first lane is arbitrary. A borrow
+        passes through the bits outside the mask."""
         thread, reverse = self.lowering.thread, self.op.reverse
 
         def make() -> str:
@@ -412,10 +415,10 @@ class _Scan:
 
 
 def _single(block: _Block) -> bool:
-    """Whether a block is one segment of a thread, with nothing before it."""
+    """Whether a block is one segment of a thread without a prefix."""
     return len(block.segments) == 1 and block.segments[0].carry is None
 
 
 def _is_run(block: _Block) -> bool:
-    """Whether a block is the elements of one thread, the last of which is its total."""
+    """Whether all elements of a block are in one thread, so that the last one is the total."""
     return _single(block) and block.segments[0].items[-1] is block.total

@@ -15,10 +15,11 @@ from tileir.types import I32, Tile
 
 @attrs.define
 class Addresses:
-    """Byte offsets in a shared tile from a point that depends on the thread: `row` and `column`
-    (elements along the slow and fast dimension), None for 0, and `plane`, bytes.
+    """Byte offsets in a shared tile, relative to a point that depends on the thread: `row` and
+    `column` (in elements along the slow and the fast dimension) and `plane` (in bytes), each None
+    for 0.
 
-    `bits` has every bit that the byte offset of `column` may have set.
+    `bits` is the mask of the bits that the byte offset of `column` may have set.
     """
 
     lowering: Lowering
@@ -76,7 +77,8 @@ class Addresses:
         return add_terms(thread, [total, far, panel, self.plane])
 
     def _split_panel(self, offset: Any) -> tuple[Any, Any]:
-        """The byte of a panel's row, and the first byte of the panel, of byte `offset` of a row."""
+        """Split byte `offset` of a row into the byte within the row of its panel, and the first
+        byte of that panel."""
         thread, place = self.lowering.thread, self.place
         within = thread.binary("and", I32, offset, thread.integer(place.pitch - 1))
         shift = thread.integer(place.pitch.bit_length() - 1)
@@ -84,7 +86,8 @@ class Addresses:
         return within, times(thread, panel, place.panel_bytes)
 
     def _phase(self, row: int) -> int:
-        """The phase of one of eight rows."""
+        """The swizzle phase of one of eight rows: the number that is combined with the index of a
+        chunk by exclusive or."""
         return row >> (3 - self.place.swizzle)
 
 
@@ -104,8 +107,9 @@ def add_terms(thread: Any, terms: list[Any]) -> Any:
 
 @attrs.frozen
 class SharedTileWindow:
-    """The part of a shared tile that a layout covers: it begins `fixed` elements into the last
-    two dimensions, `moved` more (handles; None for 0), and `start` bytes on (a handle)."""
+    """The part of a shared tile that a layout covers. It begins `fixed` elements (constants) plus
+    `moved` elements (handles, None for 0) into the last two dimensions, and `start` bytes (a
+    handle) further on."""
 
     place: SharedTile
     fixed: tuple[int, int] = (0, 0)
@@ -116,8 +120,8 @@ class SharedTileWindow:
 def addresses(
     lowering: Lowering, window: SharedTileWindow, layout: Layout, axes: Axes = THREADS
 ) -> Addresses:
-    """Offsets of the elements of a layout from each thread's first element; or, with only the axes
-    of warps, from that of a warp's first thread."""
+    """The offsets of the elements of a layout from each thread's first element. If `axes` are those
+    of warps only, the offsets are from the first element of the warp's first thread."""
     place, thread = window.place, lowering.thread
     shift = len(place.shape) - 2
     row, column = (
@@ -144,7 +148,7 @@ def _add_optional(thread: Any, a: Any, b: Any) -> Any:
 
 
 def _moving_bits(layout: Layout, dim: int, axes: Axes) -> int:
-    """Every bit that `axes` may set of the coordinate along `dim`."""
+    """The mask of the bits of the coordinate along `dim` that `axes` may set."""
     bits = 0
     for axis in axes:
         for vector in layout.atom(axis):
@@ -156,7 +160,8 @@ def _moving_bits(layout: Layout, dim: int, axes: Axes) -> int:
 
 
 def register_at(window: SharedTileWindow, addresses: Addresses, vector: Vector) -> tuple[Any, int]:
-    """Offset of the element of a register whose coordinates in thread 0 are `vector`."""
+    """The offset of the element of a register whose coordinates in thread 0 are `vector`, as a
+    handle and a constant."""
     place = window.place
     shift = len(place.shape) - 2
     near = [vector[shift + i] + window.fixed[i] for i in range(2)]
@@ -167,7 +172,7 @@ def register_at(window: SharedTileWindow, addresses: Addresses, vector: Vector) 
 
 
 def vector_width(window: SharedTileWindow, tile: Tile) -> int:
-    """Neighbours along the fast dimension that one access may take."""
+    """The number of neighbours along the fast dimension that one access may move."""
     place = window.place
     fast, shift = place.fast, len(place.shape) - 2
     width = min(vector_run(tile.layout, fast), CHUNK // place.element.bytes)

@@ -1,4 +1,4 @@
-"""Tiles from and to shared memory, as wide as their layouts allow."""
+"""Loads and stores of tiles in shared memory, as wide as their layouts allow."""
 
 from __future__ import annotations
 
@@ -57,8 +57,8 @@ def store_window(
     lowering: Lowering, window: SharedTileWindow, tile: Tile, fragment: Fragment,
     owned: OwnedRegisters | None = None,
 ) -> None:  # fmt: skip
-    """Write `tile` without padding, or only the elements of `owned`. All owners of an element write
-    it."""
+    """Store `tile` without its padding, or only the elements of `owned`. All owners of an element
+    store it."""
     if store_matrices(lowering, window, tile, fragment, owned):
         return
     registers = None if owned is None else owned.conditions

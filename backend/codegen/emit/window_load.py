@@ -1,4 +1,4 @@
-"""Reading windows out of shared memory: `gpu.local_gather`."""
+"""Loads of overlapping windows from shared memory: `gpu.local_gather`."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from tileir.types import I32
 
 
 def read_window(lowering: Lowering, op: Any, place: SharedTile, start: Any) -> Fragment:
-    """The elements of `op` that a thread owns, from the stage of `place` at byte `start`; padding
-    reads the window's first element."""
+    """The elements of `op` that a thread owns, loaded from the stage of `place` at byte `start`.
+    Padding loads the window's first element."""
     thread, size, kind = lowering.thread, place.element.bytes, op.result.type
     row = times(thread, lowering.scalar(op.row), place.pitch)
     column = times(thread, lowering.scalar(op.column), size)

@@ -1,5 +1,5 @@
-"""Double-word arithmetic: unevaluated sums of two floats (Dekker 1971, Knuth), by fused
-multiply-add."""
+"""Double-word arithmetic with fused multiply-add: numbers are unevaluated sums of two floats
+(Dekker 1971; Knuth)."""
 
 from __future__ import annotations
 
@@ -12,13 +12,14 @@ Pair: TypeAlias = tuple[Term, Term]
 
 
 def fast_sum(a: Term, b: Term) -> Pair:
-    """Sum and error where `a` is zero or the larger (Dekker)."""
+    """The rounded sum and its error, where `a` is zero or has at least the magnitude of `b`
+    (Dekker)."""
     total = a + b
     return total, b - (total - a)
 
 
 def two_sum(a: Term, b: Term) -> Pair:
-    """Sum and error (Knuth)."""
+    """The rounded sum and its error (Knuth)."""
     total = a + b
     part = total - a
     return total, (a - (total - part)) + (b - part)
@@ -31,7 +32,7 @@ def two_product(a: Term, b: Term) -> Pair:
 
 
 def plus(a: Pair, b: Pair) -> Pair:
-    """Sum of two pairs."""
+    """The sum of two pairs."""
     high, low = two_sum(a[0], b[0])
     return fast_sum(high, low + (a[1] + b[1]))
 
@@ -43,5 +44,5 @@ def times(a: Pair, b: Pair) -> Pair:
 
 
 def constant(like: Term, pair: tuple[float, float]) -> Pair:
-    """A pair of numbers as terms."""
+    """A pair of numbers as terms of the type of `like`."""
     return like.like(pair[0]), like.like(pair[1])

@@ -2,8 +2,8 @@
 
 Polynomials are minimax in relative error (Lawson's iteration, with coefficients rounded to f32 one
 after the other). The error of each is stated in ulp of the function's result. Argument reductions
-are those of Cody and Waite ("Software Manual for the Elementary Functions", 1980). Where the target
-has approximate instructions (`Thread.approximates`), those compute powers, reciprocals and roots:
+are those of Cody and Waite ("Software Manual for the Elementary Functions", 1980). If the target
+has approximate instructions (`Thread.approximates`), they compute powers, reciprocals and roots:
 `ex2.approx` within 2 ulp, `rcp.approx` within 1 (PTX ISA, "Floating-Point Instructions").
 """
 
@@ -80,11 +80,11 @@ def exp_scaled(x: Term) -> Term:
 
 
 def exp_by_instruction(x: Term, x_low: Term | None = None) -> Term:
-    """e^(x + rest) in 8 instructions: 2^r 2^n with x log2(e) = n + r, n from -126 to 126
-    and, within these, r from 0 to 1. The saturated FMA clamps n, so that subnormal results are
-    rounded once, large ones overflow and a NaN stays. A number that is larger than n by 1.5 2^23
-    has n + 127 in its low byte. The error is 0.2 ulp more than that of the instruction on numbers
-    from 0 to 1."""
+    """e^(x + rest) in 8 instructions, where `x_low` is the rest: 2^r 2^n with x log2(e) = n + r. n
+    is clamped to -126 to 126 by a saturated FMA, and r is from 0 to 1 unless n was clamped.
+    Subnormal results are therefore rounded once, large ones overflow, and a NaN stays. A number
+    that is larger than n by 1.5 2^23 has n + 127 in its low byte. The error is 0.2 ulp more than
+    that of the instruction on numbers from 0 to 1."""
     unit = x.ptx("fma.rn.sat.f32", 1.442695 / 252, 0.5)
     low = unit.ptx("fma.rm.f32", 252.0, 12582913.0)
     n = low - 12583039.0
@@ -97,8 +97,8 @@ def exp_by_instruction(x: Term, x_low: Term | None = None) -> Term:
 
 
 def exp(x: Term) -> Term:
-    """e^x within 1 ulp of the rounded result of `ex2.approx`, or within 1 ulp. x is clamped to a
-    range whose ends overflow and underflow."""
+    """e^x within 1 ulp, or, with approximate instructions, within 1 ulp of the rounded result of
+    `ex2.approx`. x is clamped to a range whose ends overflow and underflow."""
     if x.thread.approximates:
         return exp_by_instruction(x)
     return where(nan(x), x, exp_scaled(clamp(x, -105.0, 90.0)))
@@ -141,7 +141,8 @@ def mantissa(x: Term) -> tuple[Term, Term]:
 
 def _or_limit(x: Term, value: Term) -> Term:
     """`value` where `x` is positive and finite; elsewhere its logarithm: -inf for zeros, inf for
-    inf, and NaN. An FMA issues eight times as fast as an instruction for logarithms."""
+    inf, and NaN. The limits are computed by FMAs, which have eight times the throughput of the
+    logarithm instruction."""
     infinity = float("inf")
     value = where(x.bits().compare("ult", 0x7F800000), value, fma(x, infinity, infinity))
     return where(x.same(0.0), -infinity, value)
@@ -306,8 +307,8 @@ def pow_(x: Term, y: Term) -> Term:
 
 
 def finite_exponent(y: Term) -> Term:
-    """A finite exponent for the infinite `y`, so that 1 to its power is 1: an even number whose
-    powers of all other numbers are 0 or infinite."""
+    """A finite replacement for an infinite exponent `y`, so that 1 to its power is 1: an even
+    number for which the powers of all other numbers are 0 or infinite."""
     most = 3e38 if y.element is F32 else 1e300
     return y.call("maximum", -most).call("minimum", most)
 

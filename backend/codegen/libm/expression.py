@@ -98,11 +98,11 @@ class Term:
         return self._binary("ashr", self, other)
 
     def unsigned_shift(self, other: Number) -> Term:
-        """Shifted right, zeros coming in."""
+        """Shift right; zeros are shifted in."""
         return self._binary("lshr", self, other)
 
     def compare(self, predicate: str, other: Number) -> Term:
-        """`icmp` or `fcmp`, an i1."""
+        """An i1: `icmp` or `fcmp` with `predicate`."""
         handle = self.thread.compare(predicate, self.element, self.handle, self.like(other).handle)
         return Term(self.thread, I1, handle)
 
@@ -122,23 +122,23 @@ class Term:
         return self._compare_ordered("ge", other)
 
     def same(self, other: Number) -> Term:
-        """Equality; false for a NaN."""
+        """Whether the values are equal; false for NaN."""
         return self.compare("oeq" if self.element.is_float else "eq", other)
 
     def call(self, name: str, *operands: Number) -> Term:
-        """Intrinsic `name` of this and `operands`."""
+        """The result of intrinsic `name` on this term and `operands`."""
         handles = [self.like(x).handle for x in operands]
         return self.as_term(self.thread.intrinsic(name, self.element, self.handle, *handles))
 
     def ptx(self, name: str, *operands: Number) -> Term:
-        """The PTX instruction `name` of this and `operands`, of this type."""
+        """The result, of this type, of PTX instruction `name` on this term and `operands`."""
         typed = [(self.element, x.handle) for x in (self, *map(self.like, operands))]
         names = ", ".join(f"${i}" for i in range(len(typed) + 1))
         return self.as_term(self.thread.instruction(f"{name} {names};", self.element, typed))
 
     def scale_by_power(self, power: Term) -> Term | None:
-        """This times 2 to the power of an i32, rounded once; None where that is not one
-        instruction."""
+        """This term times 2 to the power of an i32, rounded once; None if no single instruction
+        computes that."""
         handle = self.thread.scale_by_power(self.element, self.handle, power.handle)
         return None if handle is None else self.as_term(handle)
 
@@ -151,7 +151,7 @@ class Term:
         return self.cast("bitcast", _REAL[self.element])
 
     def cast(self, name: str, element: Element) -> Term:
-        """Cast instruction `name`."""
+        """The result of cast instruction `name` to `element`."""
         handle = self.thread.convert(name, self.element, element, self.handle)
         return Term(self.thread, element, handle)
 
@@ -176,7 +176,7 @@ def _bits_of(element: Element, value: float | int) -> int:
 
 
 def where(condition: Term, a: Number, b: Number) -> Term:
-    """`a` where `condition`, else `b`; at least one is a term."""
+    """`a` where `condition` is true, else `b`. At least one of them is a term."""
     one = a if isinstance(a, Term) else b
     assert isinstance(one, Term)
     left, right = one.like(a).handle, one.like(b).handle
@@ -189,8 +189,8 @@ def fma(a: Term, b: Number, c: Number) -> Term:
 
 
 def horner(x: Term, coefficients: Sequence[float], start: Term | None = None) -> Term:
-    """The polynomial whose `coefficients` rise from the constant; `start` is a coefficient above
-    them."""
+    """The value at `x` of the polynomial with `coefficients`, in ascending order from the constant.
+    `start`, if not None, is the coefficient above them."""
     total = x.like(coefficients[-1]) if start is None else fma(start, x, coefficients[-1])
     for c in coefficients[-2::-1]:
         total = fma(total, x, c)
@@ -227,14 +227,15 @@ def branch(
     condition: Term, results: Sequence[Element], body: Callable[[], Sequence[Term]],
     otherwise: Sequence[Term] = (),
 ) -> list[Term]:  # fmt: skip
-    """Results of `body` where `condition`, elsewhere `otherwise` or zeros: a divergent branch."""
+    """The results of `body` where `condition` is true, elsewhere `otherwise` or zeros. The branch
+    may be divergent."""
     thread, defaults = condition.thread, [x.handle for x in otherwise]
     handles = thread.when(condition.handle, results, lambda: [x.handle for x in body()], defaults)
     return [Term(thread, e, h) for e, h in zip(results, handles, strict=True)]
 
 
 def repeat(count: int, initial: Term, step: Callable[[Term], Term]) -> Term:
-    """`step` applied `count` times, in a loop."""
+    """The result of `step` applied `count` times to `initial`, in a loop."""
     thread, element = initial.thread, initial.element
 
     def body(_: Handle, carried: list[Handle]) -> list[Handle]:
@@ -250,8 +251,8 @@ _INTEGERS_BITS = 0x4338000000000000
 
 
 def nearest_integer(x: Term) -> tuple[Term, Term]:
-    """The integer nearest to an f64 below 2^31 in magnitude, as an f64 and as an i32, without a
-    conversion, which takes 16 times as long as an addition on a GPU."""
+    """The integer nearest to an f64 below 2^31 in magnitude, as an f64 and as an i32. It uses
+    additions: on a GPU, a conversion takes 16 times as long."""
     shifted = x + _INTEGERS
     return shifted - _INTEGERS, shifted.bits().cast("trunc", I32)
 
@@ -269,9 +270,9 @@ def power_of_two(n: Term, element: Element = F32) -> Term:
 
 
 def ldexp(x: Term, n: Term) -> Term:
-    """`x` times 2^n, for i32 n up to twice the largest exponent in magnitude. Two multiplications
-    where one does not suffice: subnormal results are rounded once and large ones do not overflow
-    prematurely."""
+    """`x` times 2^n, for i32 n up to twice the largest exponent in magnitude. It takes two
+    multiplications where one does not suffice, so that subnormal results are rounded once and large
+    results do not overflow prematurely."""
     at_once = x.scale_by_power(n)
     if at_once is not None:
         return at_once
@@ -280,8 +281,8 @@ def ldexp(x: Term, n: Term) -> Term:
 
 
 def quotient(a: Term, b: Term) -> Term:
-    """a / b within 1 ulp, for b and results that are normal and have normal reciprocals. The
-    correctly rounded division takes care of the others, too."""
+    """a / b within 1 ulp, for normal b with a normal reciprocal and for normal results. Other
+    operands are divided by the correctly rounded division."""
     if not b.thread.approximates:
         return a / b
     inverse = reciprocal(b)
@@ -290,9 +291,9 @@ def quotient(a: Term, b: Term) -> Term:
 
 
 def reciprocal(x: Term) -> Term:
-    """1 / x within 1 ulp for normal x with a normal reciprocal. `rcp.approx.ftz.f32` is that near.
-    `rcp.approx.ftz.f64` has 20 bits (PTX ISA, "rcp.approx.ftz.f64"), which a step of third order
-    makes 53."""
+    """1 / x within 1 ulp for normal x with a normal reciprocal. `rcp.approx.ftz.f32` has this
+    accuracy. `rcp.approx.ftz.f64` has 20 bits (PTX ISA, "rcp.approx.ftz.f64"), which a step of
+    third order increases to 53."""
     if x.element is F32:
         return x.ptx("rcp.approx.ftz.f32")
     if not x.thread.approximates:

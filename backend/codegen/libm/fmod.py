@@ -67,8 +67,8 @@ def _by_inverse(x: Term, a: Term, b: Term) -> Term:
 
 
 def _long(a: Term, b: Term, power: float, steps: int) -> Term:
-    """The remainder, perhaps less `b`, by many steps, with multiples of `b` where the quotient
-    would overflow."""
+    """The remainder, possibly minus `b`, computed in many steps, with multiples of `b` where the
+    quotient would overflow."""
     large = b * power
     huge = large * power
 

@@ -23,8 +23,9 @@ _PI_HALF = (1.5707963267948966, 6.123233995736766e-17)
 
 
 def reduce32(x: Term) -> tuple[Term, Term]:
-    """Quadrant and remainder of an f32 of 2^16 or more. The 24 bits of the significand times 96
-    bits of 2/pi, from where products are below 4, yield the fraction to 64 bits."""
+    """The quadrant and the remainder of an f32 of 2^16 or more. The 24 bits of the significand are
+    multiplied by 96 bits of 2/pi, starting where the result is below 4; this yields the fraction to
+    64 bits."""
     bits = x.bits()
     start = (bits.unsigned_shift(23) & 255) - 128
     high, middle, low = _window(start, (0, *_HALVES[:6]), 5, 2)
@@ -37,7 +38,8 @@ def reduce32(x: Term) -> tuple[Term, Term]:
 
 
 def reduce64(x: Term) -> tuple[Term, Pair]:
-    """The same of an f64 of 2^20 or more: 53 bits times 192, the fraction to 128 bits."""
+    """The quadrant and the remainder of an f64 of 2^20 or more: 53 bits are multiplied by 192,
+    which yields the fraction to 128 bits."""
     bits = x.bits()
     start = (bits.unsigned_shift(52) & 0x7FF) - 1024
     high, middle, low = _window(start, (0, *_TWO_OVER_PI), 6, 4)
@@ -86,7 +88,8 @@ def _multiply_high(a: Term, b: Term) -> Term:
 
 
 def _window(start: Term, table: Sequence[int], log_word: int, log_count: int) -> list[Term]:
-    """Three words of `table` from bit `start` on; words are selected by halving, then shifted."""
+    """Three words of `table` from bit `start` on. The words are selected by binary search and then
+    shifted."""
     index, shift = start >> log_word, start & ((1 << log_word) - 1)
     words: list[Term] = [start.like(w) for w in table]
     for step in (1 << bit for bit in reversed(range(log_count))):

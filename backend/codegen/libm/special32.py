@@ -40,7 +40,7 @@ def erf(x: Term) -> Term:
     size = abs(x)
     square = x * x
     small = fma(x, horner(square, _ERF), x)
-    if x.thread.approximates:  # what is subtracted is below half an ulp of 1 from 4 on
+    if x.thread.approximates:  # for 4 and above, e^-p is below half an ulp of 1
         power = fma(size, horner(size, _ERF_TAIL), size) * -1.442695
         tail = power.ptx("ex2.approx.ftz.f32")
     else:
@@ -50,8 +50,8 @@ def erf(x: Term) -> Term:
 
 
 def erfc(x: Term) -> Term:
-    """Complementary error function: p(q) e^(-a a) / (1 + 2 a), what a a loses to rounding put
-    back; 2 less that for negative numbers."""
+    """Complementary error function: p(q) e^(-a a) / (1 + 2 a), corrected by the rounding error of a
+    a; for negative numbers, 2 minus that."""
     size = clamp(abs(x), 0.0, 10.07)
     inverse = reciprocal(size + 2.0)
     q = (size - 2.0) * inverse
@@ -68,7 +68,8 @@ def erfc(x: Term) -> Term:
 
 
 def cbrt(x: Term) -> Term:
-    """Cube root: a first value from the logarithm, or from bits, and steps to the root."""
+    """Cube root: an approximation from the logarithm or from the bits, refined by Newton-like
+    steps."""
     size = abs(x)
     usual = (size > 0.0) & (size < float("inf"))
     value = _root_by_logarithm(size) if x.thread.approximates else _root_by_bits(size)
@@ -76,13 +77,14 @@ def cbrt(x: Term) -> Term:
 
 
 def _root_by_logarithm(size: Term) -> Term:
-    """2^(log2(a) / 3), right to 16 bits, and a step of Newton's method: y + (a / y^2 - y) / 3."""
+    """2^(log2(a) / 3), correct to 16 bits, and one Newton step: y + (a / y^2 - y) / 3."""
     y = (size.ptx("lg2.approx.f32") * 0.333333343).ptx("ex2.approx.ftz.f32")
     return fma(fma(size, reciprocal(y * y), -y), 0.333333343, y)
 
 
 def _root_by_bits(size: Term) -> Term:
-    """x^(-1/3) by bits, two steps of third order, then x y^2 and what it misses."""
+    """An approximation of x^(-1/3) by bits, two steps of third order, then x y^2 and a correction
+    by its error."""
     tiny = size < 1.17549435e-38
     scaled = where(tiny, size * 16777216.0, size)
     y = _third_of_bits(scaled).real()
@@ -97,7 +99,7 @@ def _root_by_bits(size: Term) -> Term:
 
 
 def _third_of_bits(x: Term) -> Term:
-    """The bits of about x^(-1/3): a constant less a third of those of `x`."""
+    """The bits of an approximation of x^(-1/3): a constant minus a third of the bits of `x`."""
     third = x.bits().floating() * 0.333333343
     return 0x54A20000 - third.cast("fptosi", x.bits().element)
 

@@ -68,7 +68,8 @@ def _erfcx(size: Term) -> Term:
 
 
 def cbrt(x: Term) -> Term:
-    """Cube root: x^(-1/3) by bits, three steps of third order, then x y^2 and what it misses."""
+    """Cube root: an approximation of x^(-1/3) by bits, three steps of third order, then x y^2 and a
+    correction by its error."""
     size = abs(x)
     tiny = size < 2.2250738585072014e-308
     scaled = where(tiny, size * 18014398509481984.0, size)
@@ -87,7 +88,7 @@ def cbrt(x: Term) -> Term:
 
 
 def rsqrt(x: Term) -> Term:
-    """1 / sqrt(x) by two correctly rounded steps."""
+    """1 / sqrt(x) by a square root and a division, both correctly rounded."""
     return 1.0 / x.call("sqrt")
 
 

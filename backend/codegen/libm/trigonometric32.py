@@ -46,7 +46,7 @@ def _cosine(quadrant: Term, r: Term) -> Term:
 
 
 def _sine(quadrant: Term, r: Term) -> Term:
-    """A sine in even quadrants, a cosine in odd ones: one polynomial, whose coefficients are
+    """The sine in even quadrants, the cosine in odd ones: one polynomial whose coefficients are
     selected. Zeros keep their sign, since the first product is +0 for both."""
     odd, square = (quadrant & 1).same(1), r * r
     total = where(odd, fma(square.like(_COS[2]), square, _COS[1]), _SIN[2])
@@ -58,7 +58,7 @@ def _sine(quadrant: Term, r: Term) -> Term:
 
 
 def _tangent(quadrant: Term, r: Term) -> Term:
-    """A polynomial, and its negated reciprocal in odd quadrants."""
+    """The tangent: a polynomial in even quadrants, its negated reciprocal in odd ones."""
     square = r * r
     value = fma(square * r, horner(square, _TAN), r)
     return where((quadrant & 1).same(1), -reciprocal(value), value)
@@ -73,9 +73,9 @@ _TOGETHER = 2
 
 
 def by_reduction(name: str, xs: Sequence[Term], *, small: bool = False) -> list[Term]:
-    """`sin`, `cos` or `tan` of several arguments. One branch reduces those of 2^16 and more, so
-    that the instructions of several arguments overlap; `small` arguments are below that, or not
-    finite."""
+    """`sin`, `cos` or `tan` of several arguments. One branch reduces all arguments of 2^16 and
+    more, so that the instructions for several arguments overlap. `small` states that all arguments
+    are below that or not finite."""
     finish = _OF_REDUCED[name]
     groups = (xs[i : i + _TOGETHER] for i in range(0, len(xs), _TOGETHER))
     reduce = reduce_near if small else reduce_all
@@ -84,7 +84,8 @@ def by_reduction(name: str, xs: Sequence[Term], *, small: bool = False) -> list[
 
 def reduce_near(xs: Sequence[Term]) -> list[tuple[Term, Term]]:
     """Quadrants (their low two bits) and remainders in about -pi/4 to pi/4 of arguments below 2^16;
-    NaN for what is not finite. The multiple of pi/2 is added to 1.5 2^23, whose last place is 1."""
+    NaN for arguments that are not finite. The multiple of pi/2 is added to 1.5 2^23, whose last
+    place is 1."""
     parts: list[tuple[Term, Term]] = []
     for x in xs:
         near = fma(x, _TWO_OVER_PI, _ROUNDER)
@@ -96,7 +97,7 @@ def reduce_near(xs: Sequence[Term]) -> list[tuple[Term, Term]]:
 
 
 def reduce_all(xs: Sequence[Term]) -> list[tuple[Term, Term]]:
-    """The same of any arguments."""
+    """The quadrants and remainders of any arguments."""
     near, usual = reduce_near(xs), [abs(x) < _LARGE for x in xs]
     some = usual[0]
     for other in usual[1:]:
@@ -115,7 +116,7 @@ def reduce_all(xs: Sequence[Term]) -> list[tuple[Term, Term]]:
 
 
 def atan(x: Term) -> Term:
-    """Arc tangent: of the reciprocal from 1 on."""
+    """Arc tangent. For arguments of 1 and above, that of the reciprocal."""
     size = abs(x)
     above = size >= 1.0
     near = _near_atan(where(above, reciprocal(size), size))
@@ -130,7 +131,8 @@ def _near_atan(t: Term) -> Term:
 
 
 def atan2(y: Term, x: Term) -> Term:
-    """Angle of the point (x, y): of the smaller over the larger, then by octant."""
+    """The angle of the point (x, y): the arc tangent of the smaller coordinate over the larger one,
+    adjusted by octant."""
     a, b = abs(y), abs(x)
     low, high = a.call("minimumnum", b), a.call("maximumnum", b)
     ratio = low / high
@@ -143,15 +145,15 @@ def atan2(y: Term, x: Term) -> Term:
 
 
 def asin(x: Term) -> Term:
-    """Arc sine: a polynomial; above 0.5625, pi/2 - 2 asin(sqrt((1 - x) / 2)). The root of a
-    negative number makes a NaN of what is above 1."""
+    """Arc sine: a polynomial; above 0.5625, pi/2 - 2 asin(sqrt((1 - x) / 2)). Above 1 the argument
+    of the root is negative, so the result is NaN."""
     above, near = _near_asin(x)
     value = where(above, fma(near, -2.0, HALF_PI) + _HALF_PI_LOW, near)
     return copysign(value, x)
 
 
 def acos(x: Term) -> Term:
-    """Arc cosine, by the same two."""
+    """Arc cosine, by the same two formulas."""
     above, near = _near_asin(x)
     outer = where(sign_bit(x), fma(near, -2.0, PI) + _PI_LOW, near + near)
     inner = HALF_PI - (copysign(near, x) - _HALF_PI_LOW)
@@ -159,8 +161,8 @@ def acos(x: Term) -> Term:
 
 
 def _near_asin(x: Term) -> tuple[Term, Term]:
-    """Whether the size of `x` is above 0.5625, and the arc sine of that, or of the root of (1 -
-    size) / 2."""
+    """Whether the magnitude of `x` is above 0.5625, and the arc sine of the magnitude, or, above
+    0.5625, of the root of (1 - magnitude) / 2."""
     size = abs(x)
     above = size > 0.5625
     square = where(above, fma(size, -0.5, 0.5), x * x)

@@ -123,7 +123,7 @@ _ASIN_Q = (
 
 
 def atan(x: Term) -> Term:
-    """Arc tangent: of a quotient near 0, by the interval of the operand."""
+    """Arc tangent. The interval of the operand selects a quotient near 0."""
     size = abs(x)
     mild = size.call("minimumnum", 1e300)
     numerator, denominator = mild, mild.like(1.0)
@@ -184,7 +184,7 @@ def acos(x: Term) -> Term:
 
 
 def _short(s: Term, t: Term) -> Pair:
-    """The root `s` of `t` in two parts, the first its upper 21 bits."""
+    """The root `s` of `t` in two parts: its upper 21 bits, and the rest."""
     high = (s.bits() & ~0xFFFFFFFF).real()
     low = fma(-high, high, t) / where(s.same(0.0), s.like(1.0), s + high)
     return high, low

@@ -21,8 +21,8 @@ FAMILIES = (
 
 @cache
 def rules() -> Mapping[str, Rule]:
-    """Every rule by the mnemonic of its op. Looking one up loads the file that its op's family
-    names; the others only where that has none."""
+    """Every rule by the mnemonic of its op. A look-up imports the file of the op's family, and the
+    other files only if that one has no such rule."""
     return _Rules()
 
 

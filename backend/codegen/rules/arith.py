@@ -76,11 +76,11 @@ def _select(t: Thread, op: Any, condition: Handle, a: Handle, b: Handle) -> Hand
 
 
 def _bytewise(alone: Rule) -> Rule:
-    """`alone`, or four bytes at a time."""
+    """A rule that computes four bytes at a time where it can, and otherwise applies `alone`."""
 
     def rule(lowering: Lowering, op: Any) -> list[Fragment]:
         if lowering.thread.slow_conversions and result_element(op) is I8:
-            from tileir.backend.codegen.rules.packed_bytes import by_words  # few compute bytes
+            from tileir.backend.codegen.rules.packed_bytes import by_words  # few have bytes
 
             result = by_words(lowering, op)
             if result is not None:

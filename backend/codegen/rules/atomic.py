@@ -1,7 +1,9 @@
-"""Atomic accesses. Floats are added several at a time where the target can. One owner of an element
-makes the access. Thread 0 makes that of a scalar, and broadcasts the old value through shared
-memory if it is used. Where one op makes several accesses in a thread, fences around all of them
-order memory."""
+"""Atomic accesses. One owner of an element makes the access. Floats are added several at a time
+where the target can.
+
+Thread 0 makes the access of a scalar; if the old value is used, it broadcasts it through shared
+memory. If an op makes several accesses in a thread, two fences around all of them order memory.
+"""
 
 from __future__ import annotations
 
@@ -63,7 +65,7 @@ def _rmw(lowering: Lowering, op: Any) -> list[Fragment]:
 
 
 def _chunks(lowering: Lowering, op: Any, most: int) -> Iterator[Vector]:
-    """Registers that are neighbours in memory under one mask, at most `most` together."""
+    """Yield groups of at most `most` registers that are neighbours in memory under one mask."""
     for group in vector_groups(lowering, op):
         yield from (group[i : i + most] for i in range(0, len(group), most))
 
@@ -112,7 +114,7 @@ def _each_lane(
     lowering: Lowering, op: Any, element: Element,
     access: Callable[[int, str, AtomicOrder], list[str]],
 ) -> list[Fragment]:  # fmt: skip
-    """The old values: one access per element, then broadcast to all owners."""
+    """The old values, by one access per element. They are broadcast to all owners."""
     results: Fragment = []
     pointers = lowering.fragment(op.pointer)
     order = _with_fences(_order(lowering, op), len(pointers))
@@ -124,15 +126,15 @@ def _each_lane(
 
 
 def _with_fences(order: AtomicOrder, count: int) -> AtomicOrder:
-    """`order` for `count` accesses by one thread. Two fences around several accesses, which are
-    relaxed then, order as much as if each of them did, and take less time (PTX ISA, "Release and
-    Acquire Patterns")."""
+    """The memory order of each of `count` accesses by one thread. Several accesses are relaxed,
+    since two fences around all of them order as much as if each were ordered, and take less time
+    (PTX ISA, "Release and Acquire Patterns")."""
     return attrs.evolve(order, fenced=count > 1 and order.semantics != "relaxed")
 
 
 @contextmanager
 def _fences(lowering: Lowering, order: AtomicOrder) -> Generator[None, None, None]:
-    """The fences around the accesses of an op, where fences order them."""
+    """Emit the fences before and after the accesses of an op, if fences order them."""
     if order.fenced and order.semantics in ("release", "acq_rel"):
         lowering.thread.fence_accesses(order)
     yield
@@ -187,7 +189,7 @@ def _barrier(lowering: Lowering, op: Any) -> list[Fragment]:
 
 
 def _order(lowering: Lowering, op: Any) -> AtomicOrder:
-    """Raises CompileError (TIR0706) where `op` accesses the memory of one thread."""
+    """The order and scope of `op`. Raises CompileError (TIR0706) if it accesses private memory."""
     kind = scalar_of(op.pointer.type)
     assert isinstance(kind, Pointer)
     if kind.space == AddressSpace.LOCAL:

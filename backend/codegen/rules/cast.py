@@ -1,5 +1,5 @@
-"""Conversions. Those to and from 8-bit floats use f16, f32 and their bits, so that every target
-yields the same result; the instructions of sm_89 and up yield it as well."""
+"""Conversions. Those to and from 8-bit floats are computed through f16, f32 and their bits, so that
+every target yields the same result. The instructions of sm_89 and later yield it as well."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ def _plain(t: Thread, op: Any, x: Handle) -> Handle:
 
 
 def _sign_extend(lowering: Lowering, op: Any) -> list[Fragment]:
-    """Remainders and quotients that are known to have no sign are extended by zeros, from which
-    LLVM knows it: multiplying an index of 32 bits takes fewer instructions then."""
+    """Remainders and quotients that are known to be nonnegative are zero-extended. LLVM then knows
+    their sign, and multiplying a 32-bit index takes fewer instructions."""
     source, target, name = _source(op), _target(op), op.mnemonic
     if source is I32 and _is_of_division(lowering, op.inputs[0]):
-        from tileir.analysis.ranges import ranges_of  # few kernels divide so
+        from tileir.analysis.ranges import ranges_of  # few kernels need it
 
         if ranges_of(lowering.function, op.inputs[0]).of(op.inputs[0])[0] >= 0:
             name = "zext"
@@ -44,7 +44,7 @@ def _sign_extend(lowering: Lowering, op: Any) -> list[Fragment]:
 
 
 def _is_of_division(lowering: Lowering, operand: Operand) -> bool:
-    """Whether arithmetic leads from a quotient or remainder to `operand`."""
+    """Whether `operand` is computed by arithmetic from a quotient or remainder."""
     defined, pending, seen = definitions(lowering.function), [operand], set[Operand]()
     while pending:
         value = pending.pop()
@@ -72,7 +72,7 @@ def _from_integer(t: Thread, op: Any, x: Handle) -> Handle:
 
 
 def _from_integers(lowering: Lowering, op: Any) -> list[Fragment]:
-    """Four neighbours together where they are the bytes of a word."""
+    """Convert four neighbours together if they are the bytes of one word."""
     t, source, target = lowering.thread, _source(op), _target(op)
     (values,) = (lowering.fragment(v) for v in op.inputs)
     if not (t.slow_conversions and source is I8 and target in (F16, F32, BF16)) or len(values) % 4:
@@ -107,7 +107,7 @@ def _nonnegative_minuend(lowering: Lowering, operand: Operand) -> tuple[Operand,
 
 
 def _by_words(values: Fragment, convert: Callable[[tuple[Handle, ...]], list[Handle]]) -> Fragment:
-    """`values` converted four at a time, the same four once."""
+    """Convert `values` four at a time. The same four values are converted once."""
     results: Fragment = []
     converted: dict[tuple[Handle, ...], list[Handle]] = {}
     for start in range(0, len(values), 4):
@@ -119,7 +119,7 @@ def _by_words(values: Fragment, convert: Callable[[tuple[Handle, ...]], list[Han
 
 
 def _truth_to_float(t: Thread, target: Element, x: Handle) -> Handle:
-    """-1 where the one bit is set: LLVM's NVPTX target takes it for 1 when it makes a bf16."""
+    """-1 where the bit is set. LLVM's NVPTX backend would convert it to 1 for bf16."""
     set_, clear = (t.constant(target, encode(target, v)) for v in (-1.0, 0.0))
     return t.select(target, x, set_, clear)
 
@@ -133,7 +133,7 @@ def _narrow(t: Thread, op: Any, x: Handle) -> Handle:
 
 
 def _float_tile(lowering: Lowering, op: Any) -> list[Fragment]:
-    """Neighbours together by instructions that convert two, where there are such."""
+    """Convert neighbours together if the target has instructions that convert two."""
     t, source, target = lowering.thread, _source(op), _target(op)
     if source is F8E4M3 and t.f8_conversion and target.bits > 8:
         return _widened_tile(lowering, op)
@@ -153,7 +153,7 @@ def _widened_tile(lowering: Lowering, op: Any) -> list[Fragment]:
 
 
 def _widened_words(lowering: Lowering, op: Any) -> list[Fragment]:
-    """Four e5m2 at a time; they are exact as f16, and as what is wider."""
+    """Widen four e5m2 at a time. All of them are exact in f16 and in wider types."""
     t, target, (values,) = lowering.thread, _target(op), [lowering.fragment(v) for v in op.inputs]
 
     def convert(four: tuple[Handle, ...]) -> list[Handle]:
@@ -164,7 +164,7 @@ def _widened_words(lowering: Lowering, op: Any) -> list[Fragment]:
 
 
 def widen_pairs(t: Thread, target: Element, values: Fragment) -> Fragment:
-    """Two e4m3 by an instruction; they are exact as f16, and as what is wider."""
+    """Widen two e4m3 per instruction. All of them are exact in f16 and in wider types."""
     results: list[Handle] = []
     widened: dict[tuple[Handle, ...], list[Handle]] = {}
     for start in range(0, len(values), 2):
@@ -177,7 +177,7 @@ def widen_pairs(t: Thread, target: Element, values: Fragment) -> Fragment:
 
 
 def _narrowed_tile(lowering: Lowering, op: Any) -> list[Fragment]:
-    """Four numbers as a word by instructions that convert two."""
+    """Narrow four numbers to one word, by instructions that convert two."""
     t, source, target = lowering.thread, _source(op), _target(op)
     assert isinstance(target, Scalar)
     (values,) = (lowering.fragment(v) for v in op.inputs)
@@ -225,8 +225,8 @@ def _saturate(t: Thread, source: Scalar, target: Scalar, x: Handle) -> Handle:
 def _convert_directed(
     t: Thread, source: Scalar, target: Scalar, x: Handle, rounding: str
 ) -> Handle:
-    """A directed rounding: PTX's cvt where it has the mode, else the nearest number, stepped back
-    by one where it is on the wrong side."""
+    """A directed rounding: PTX's `cvt` if it has the mode. Otherwise the number is rounded to
+    nearest, and moved by one unit where the result is on the wrong side."""
     if (source is F64 and target is F32) or (target is F16 and rounding == "rz" and source is F32):
         text = f"cvt.{rounding}.{target.name}.{source.name} $0, $1;"
         return t.instruction(text, target, [(source, x)])
@@ -238,7 +238,8 @@ def _convert_directed(
 def _correct_rounding(
     t: Thread, source: Scalar, target: Scalar, x: Handle, near: Handle, back: Handle, rounding: str
 ) -> Handle:  # fmt: skip
-    """`near`, or its neighbour towards zero, down or up where `near` overshot."""
+    """`near`, or its neighbour toward zero, down or up (by `rounding`) where `near` is on the wrong
+    side of `x`; `back` is `near` in the type of `x`."""
     bits_type = I16 if target.bits == 16 else I32
     bits = t.convert("bitcast", target, bits_type, near)
     negative = t.compare("slt", bits_type, bits, t.constant(bits_type, 0))
@@ -275,7 +276,7 @@ def _to_integer(t: Thread, op: Any, x: Handle) -> Handle:
 
 
 def _truth(t: Thread, name: str, source: Element, x: Handle) -> Handle:
-    """The one bit of 0 and 1, or of 0 and -1."""
+    """The bit of a conversion to i1, whose true is 1 (unsigned) or -1 (signed)."""
     if name == "fptoui":
         return t.compare("oge", source, x, t.constant(source, encode(source, 1.0)))
     return t.compare("ole", source, x, t.constant(source, encode(source, -1.0)))

@@ -38,7 +38,7 @@ def _wait(lowering: Lowering, op: Any) -> list[Fragment]:
 
 
 def _is_first(lowering: Lowering, op: Any) -> bool:
-    """Whether the kernel has done nothing to memory by then but begin barriers."""
+    """Whether the kernel has done nothing to memory before `op` except to initialize mbarriers."""
     entry = lowering.function.entry.ops
     before = entry[: entry.index(op)] if op in entry else [op]
     memory = Effects.READ | Effects.WRITE
@@ -46,7 +46,8 @@ def _is_first(lowering: Lowering, op: Any) -> bool:
 
 
 def _check_kernel(lowering: Lowering, op: Any) -> None:
-    """All threads of a block take part, those of its roles too."""
+    """Raise CompileError (TIR0706) if `op` is in a role: all threads of the block take part in a
+    cluster barrier."""
     if not lowering.function.kernel:
         raise lowering.refuse(op, "cluster barriers are allowed in the kernel, not in its roles")
 
@@ -87,7 +88,8 @@ def _remote_scatter(lowering: Lowering, op: Any) -> list[Fragment]:
 
 
 def _once(layout: Layout, width: int) -> list[int]:
-    """Every `width`th register of those with the same elements: each byte is counted once."""
+    """Every `width`th register among those with distinct elements, so that each byte is counted
+    once."""
     starts = range(0, layout.size("register"), width)
     return list({layout.registers[at]: at for at in reversed(starts)}.values())[::-1]
 

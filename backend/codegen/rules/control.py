@@ -1,5 +1,4 @@
-"""Branches and return, and how many iterations of a loop run together, so that the loads of several
-are in flight."""
+"""Branches and return. Loops are unrolled so that the loads of several iterations are in flight."""
 
 from __future__ import annotations
 
@@ -47,9 +46,10 @@ def _unroll_count(lowering: Lowering, jump: Op) -> int:
 
     It is more than 1 for a loop that loads little at a time and has no other memory access or
     synchronization, since loads do not move over these. It divides the number of iterations, which
-    must be known: a remainder loop would cost rows of few iterations more than others gain. It is 1
-    if `jump` leads to no such loop. A short loop whose counter is no induction variable, such as a
-    binary search in a table of known size, becomes straight code: ptxas does not unroll it.
+    must be known, since a remainder loop would slow down rows of few iterations by more than it
+    speeds up others. It is 1 if `jump` leads to no such loop. A short loop whose counter is no
+    induction variable, such as a binary search in a table of known size, becomes straight code:
+    ptxas does not unroll it.
     """
     function, threads = lowering.function, lowering.target.lanes * lowering.num_warps
     loop = _loop_of_latch(function, jump)
@@ -64,7 +64,7 @@ def _unroll_count(lowering: Lowering, jump: Op) -> int:
             return 1
     total = _iterations(function, loop) if loaded else 0
     if loaded and not total:
-        from tileir.backend.codegen.literal_loops import literal_iterations  # few loops load so
+        from tileir.backend.codegen.literal_loops import literal_iterations  # few loops need it
 
         copies = literal_iterations(function, loop, _MOST_COPIES)
         ops = sum(_elements_per_thread(op, threads) for block in blocks for op in block.ops)
@@ -76,12 +76,12 @@ def _unroll_count(lowering: Lowering, jump: Op) -> int:
 
 
 def _is_move(op: Op) -> bool:
-    """Whether `op` leaves elements where they are, or moves them within warps by shuffles."""
+    """Whether `op` leaves elements in their registers, or moves them within warps by shuffles."""
     return isinstance(op, _MOVES) or (op.is_identity and op.shared is None)
 
 
 def _loop_of_latch(function: Function, jump: Op) -> Loop | None:
-    """The loop to whose header `jump` returns; None where it is no latch."""
+    """The loop to whose header `jump` returns; None if its block is no latch."""
     by_header = loops(function).by_header
     around = (by_header.get(edge.label) for edge in jump.successors)
     return next(
@@ -90,7 +90,7 @@ def _loop_of_latch(function: Function, jump: Op) -> Loop | None:
 
 
 def _bytes_per_thread(op: Op, threads: int) -> int:
-    """Bytes that a thread loads; none where all threads load one number."""
+    """The number of bytes that a thread loads; 0 if all threads load the same number."""
     kind = op.results[0].type
     if not isinstance(kind, Tile):
         return 0
@@ -98,14 +98,14 @@ def _bytes_per_thread(op: Op, threads: int) -> int:
 
 
 def _elements_per_thread(op: Op, threads: int) -> int:
-    """Elements of the result of `op` that a thread computes."""
+    """The number of elements of the result of `op` that a thread computes."""
     kind = op.results[0].type if op.results else None
     return max(1, kind.size // threads) if isinstance(kind, Tile) else 1
 
 
 def _iterations(function: Function, loop: Loop) -> int:
     """The number of iterations of `loop`; 0 if it is unknown."""
-    from tileir.analysis.induction import trip_count  # few kernels have such loops
+    from tileir.analysis.induction import trip_count  # few kernels need it
 
     trips = trip_count(function, loop)
     return 0 if trips is None else trips.count or 0

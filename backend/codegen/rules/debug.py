@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
 
 def _print(lowering: Lowering, op: Any) -> list[Fragment]:
-    """Print a line per element, by its first owner: program ids, place in the source, the element's
-    place in its tile, prefix, number."""
+    """Print a line per element, by its first owner: program ids, source location, the element's
+    index in its tile, prefix, number."""
     for index, value in enumerate(op.values):
         words = [w for w in (op.prefix, f"#{index}" if len(op.values) > 1 else "") if w]
         for register, handle in enumerate(lowering.fragment(value)):
@@ -59,7 +59,7 @@ def _say(lowering: Lowering, op: Any, parts: list[Any]) -> None:
 def _printable(
     lowering: Lowering, element: Element, x: Handle, unsigned: bool
 ) -> tuple[Element, Handle]:
-    """A number of a type that can be shown."""
+    """The type and handle of a number, converted to a type that can be printed."""
     if not element.is_float and 1 < element.bits < 8:
         return I8, lowering.thread.convert("zext" if unsigned else "sext", element, I8, x)
     if element.is_float and element.bits < 32:
@@ -68,7 +68,8 @@ def _printable(
 
 
 def _speaks(lowering: Lowering, op: Any, kind: Any, register: int) -> Handle | None:
-    """Whether this thread is the one that speaks for an element; None: it certainly is."""
+    """Whether this thread prints or checks an element: it is the first owner, and the element is no
+    padding and not predicated off. None: always."""
     tiled = isinstance(kind, Tile)
     terms = [lowering.first_owner(kind.layout if tiled else None)]
     if tiled:
@@ -133,12 +134,12 @@ def _stop(lowering: Lowering, op: Any) -> None:
     lowering.thread.trap()
 
 
-# Code of others -------------------------------------------------------------------------------
+# Inline assembly ------------------------------------------------------------------------------
 
 
 def _assembly(lowering: Lowering, op: Any) -> list[Fragment]:
-    """The text once for every `pack` elements. The last pack of a thread that owns fewer has its
-    last element in place of those that are missing."""
+    """Emit the text once for every `pack` elements. If a thread's last pack has too few elements,
+    its last element fills the pack."""
     outputs = [scalar_of(r.type) for r in op.results]
     inputs = [scalar_of(v.type) for v in op.values]
     sized = [*op.results, *op.values]

@@ -1,4 +1,5 @@
-"""Integer division: for undefined cases as for others, since LLVM's has no meaning there."""
+"""Integer division. The results of cases that LLVM leaves undefined (a zero divisor, overflow) are
+defined here."""
 
 from __future__ import annotations
 
@@ -21,8 +22,8 @@ if TYPE_CHECKING:
 
 @attrs.frozen(eq=False, repr=False)
 class _Division:
-    """The division of integers of a type: the rounding, whether operands are signed, whether a
-    divisor may be 0, and whether a quotient by -1 may overflow."""
+    """A kind of integer division: the rounding, whether operands are signed, whether a divisor may
+    be 0, and whether a quotient by -1 may overflow."""
 
     element: Element
     mode: str
@@ -33,9 +34,10 @@ class _Division:
     """Whether the quotient of the same numbers is computed, too."""
 
     def instruction(self, t: Thread, name: str, a: Handle, b: Handle) -> Handle | None:
-        """The quotient (`name` is `div`) or remainder (`rem`) by the instruction that divides any
-        numbers, where the target has one and the division that LLVM knows would be undefined for
-        some. What a division by zero results in is then what it is for other compilers."""
+        """The quotient (`name` is `div`) or remainder (`rem`) by the machine's instruction, which
+        accepts any operands. None if the target has no such instruction, or if LLVM's own division
+        is defined for these operands. A division by zero then has the result that it has in code of
+        other compilers."""
         element, wide = self.element, _INSTRUCTIONS.get(self.element)
         if wide is None or not t.divides_all:
             return None
@@ -55,9 +57,9 @@ _Operation: TypeAlias = "Callable[[Thread, _Division, Handle, Handle], Handle]"
 
 
 def _divisions(lowering: Lowering, op: Any) -> list[Fragment]:
-    """The cheapest division by the ranges of the operands: unsigned if both are nonnegative, and in
-    32 bits if these suffice, since a division of 64 bits is a function of a hundred instructions.
-    """
+    """The cheapest division that the ranges of the operands allow. It is unsigned if both are
+    nonnegative, and has 32 bits if these suffice: a 64-bit division is a function of about a
+    hundred instructions."""
     operation, signed = _DIVISIONS[op.mnemonic]
     element, mode = result_element(op), op.rounding.value if op.mnemonic != "urem" else "zero"
     how, narrow = _Division(element, mode, signed), False
@@ -65,7 +67,7 @@ def _divisions(lowering: Lowering, op: Any) -> list[Fragment]:
         number = int(op.rhs.value)
         how = _Division(element, mode, signed, number == 0, number == -1)
     elif element in (I32, I64):
-        from tileir.analysis.ranges import ranges_of  # few kernels divide so
+        from tileir.analysis.ranges import ranges_of  # few kernels divide
 
         ranges = ranges_of(lowering.function, op.lhs, op.rhs)
         a, b = ranges.of(op.lhs), ranges.of(op.rhs)
@@ -96,7 +98,7 @@ _LEAST = -(2**31)
 
 
 def _fits(range_: tuple[int, int]) -> bool:
-    """Whether numbers are those of an i32."""
+    """Whether a range is within that of an i32."""
     return range_[0] >= _LEAST and range_[1] < -_LEAST
 
 
@@ -105,7 +107,7 @@ def _contains(range_: tuple[int, int], number: int) -> bool:
 
 
 def _has_quotient(lowering: Lowering, op: Any) -> bool:
-    """Whether the operands of a remainder are also divided."""
+    """Whether the operands of a remainder are also divided by a quotient op."""
     name = {"srem": "sdiv", "urem": "udiv"}.get(op.mnemonic)
     readers = uses(lowering.function).get(op.lhs, ())
     return any(
@@ -115,13 +117,13 @@ def _has_quotient(lowering: Lowering, op: Any) -> bool:
 
 
 def _has_no_padding(kind: Type) -> bool:
-    """Whether every register of a value has an element of it."""
+    """Whether every register of a value contains an element."""
     return not isinstance(kind, Tile) or cast(Layout, kind.layout).extents == kind.shape
 
 
 def _traps_on_zero(lowering: Lowering, op: Any) -> bool:
-    """Whether a divisor of 0 is one for the whole program instance, which is then in error: it is
-    a scalar that is computed, or a tile of one. A CPU would end the process."""
+    """Whether a divisor of 0 is an error of the whole program instance: the divisor is a computed
+    scalar, or a tile filled with one. False on a target whose division by zero ends the process."""
     if not lowering.thread.divides_all:
         return False
     divisor: Operand = op.rhs
@@ -135,12 +137,13 @@ def _traps_on_zero(lowering: Lowering, op: Any) -> bool:
 
 
 def _keeps_number(op: Op) -> bool:
-    """Whether the elements of the result are the numbers of the operand."""
+    """Whether each element of the result equals an element of the operand."""
     return op.moves_elements or op.mnemonic in ("sext", "zext")
 
 
 def _quotient(t: Thread, how: _Division, a: Handle, b: Handle) -> Handle:
-    """Quotient to zero, then one step down or up where there is a remainder of that sign."""
+    """The quotient rounded toward zero, then moved down or up by one where the remainder requires
+    it."""
     element, signed = how.element, how.signed
     quotient = how.instruction(t, "div", a, b)
     if quotient is None:
@@ -166,7 +169,8 @@ def _unsigned_quotient(t: Thread, how: _Division, a: Handle, b: Handle) -> Handl
 
 
 def _signed_quotient(t: Thread, how: _Division, a: Handle, b: Handle) -> Handle:
-    """Division by -1 is negation, which wraps; the instruction would overflow."""
+    """A signed quotient. Division by -1 is a negation, which wraps; the instruction would
+    overflow."""
     element = how.element
     if not how.overflows:
         return t.binary("sdiv", element, a, b)
@@ -209,8 +213,8 @@ def _signed_remainder(t: Thread, how: _Division, a: Handle, b: Handle) -> Handle
 
 
 def _nonzero(t: Thread, how: _Division, b: Handle) -> Handle:
-    """The divisor, 1 for zero: padding and inactive lanes may contain any value, and LLVM's
-    division by zero is undefined."""
+    """The divisor, or 1 where it is zero: padding and inactive lanes may contain any value, and
+    LLVM's division by zero is undefined."""
     if not how.by_zero:
         return b
     zero = t.compare("eq", how.element, b, t.constant(how.element, 0))
@@ -218,7 +222,7 @@ def _nonzero(t: Thread, how: _Division, b: Handle) -> Handle:
 
 
 def _differ(t: Thread, element: Element, a: Handle, b: Handle) -> Handle:
-    """Whether signs differ."""
+    """Whether the signs of `a` and `b` differ."""
     return t.compare("slt", element, t.binary("xor", element, a, b), t.constant(element, 0))
 
 

@@ -1,6 +1,6 @@
-"""Matmuls: by `mma`, or by multiply-adds on micro-tiles of every thread.
+"""Matmuls: by `mma`, or by multiply-adds on a micro-tile per thread.
 
-A dot accumulates in the accumulator's precision or better.
+A dot accumulates in the precision of its accumulator, or a higher one.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def _dot(lowering: Lowering, op: Any) -> list[Fragment]:
 
 
 def _dot_from_smem(lowering: Lowering, op: Any, accumulators: Fragment) -> Fragment:
-    """Operands in shared memory, read chunk by chunk."""
+    """A dot whose operands are in shared memory, loaded chunk by chunk along K."""
     operand_tiles, total = staging(op), scalar_of(op.c.type)
     assert operand_tiles is not None
     places, k, each = operand_tiles.at(lowering.scratch[op]), op.a.type.shape[-1], steps(op)
@@ -63,7 +63,7 @@ def _chunk(
     count: int,
     accumulators: Fragment,
 ) -> Fragment:
-    """Accumulate `count` steps of K from `start` (None: 0)."""
+    """Accumulate `count` steps of K from `start` on (None: 0)."""
     a, b, layouts = op.a.type, op.b.type, operand_layouts(op.c.type.layout, count)
     left = Tile(a.element, (*a.shape[:-1], count), layouts[0])
     right = Tile(b.element, (*b.shape[:-2], count, b.shape[-1]), layouts[1])
@@ -121,7 +121,7 @@ def _widen(lowering: Lowering, signed: bool, element: Element, values: Fragment)
 
 
 def _work(element: Element) -> Element:
-    """The type of accumulation."""
+    """The element type in which a dot accumulates."""
     return F32 if element is F16 else element
 
 

@@ -1,7 +1,7 @@
 """Matmuls by `mma`: fragments of A and B in registers, accumulators in those of C.
 
-Padding along K is zero in both operands, so that it adds nothing. Padding along M and N stays in
-rows and columns that are not read.
+Padding along K is set to zero in both operands, so that it adds nothing. Padding along M and N only
+affects rows and columns that are never read.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Parts: TypeAlias = list[Fragment]
 
 
 def by_mma(lowering: Lowering, op: Any, mma: MmaInstruction, accumulators: Fragment) -> Fragment:
-    """`accumulators`, in the layout of the dot's C, plus A B."""
+    """`accumulators`, in the layout of the dot's C, plus A times B."""
     left, right = (
         _parts(lowering, op.precision.value, mma, _mask_padding(lowering, value, k))
         for value, k in ((op.a, -1), (op.b, -2))
@@ -39,7 +39,7 @@ def by_mma(lowering: Lowering, op: Any, mma: MmaInstruction, accumulators: Fragm
 
 
 def _pairs(left: Parts, right: Parts) -> Iterator[tuple[Fragment, Fragment]]:
-    """The pairs of parts to multiply, smallest first."""
+    """Yield the pairs of parts to multiply, those with the smallest results first."""
     count = len(left)
     for rank in range(count - 1, -1, -1):
         for i in range(rank, -1, -1):
@@ -47,7 +47,7 @@ def _pairs(left: Parts, right: Parts) -> Iterator[tuple[Fragment, Fragment]]:
 
 
 def _blocks(op: Any, mma: MmaInstruction) -> Iterator[tuple[list[int], list[int], list[int]]]:
-    """Registers of A, B and C of every instruction, along K slowest."""
+    """Yield the registers of A, B and C of every instruction; K varies slowest."""
     layouts = [v.type.layout for v in (op.a, op.b, op.c)]
     register_maps = [{v: r for r, v in enumerate(layout.registers)} for layout in layouts]
     offsets = [_offsets(v[0]) for v in (mma.a(), mma.b(), mma.c())]
@@ -65,7 +65,8 @@ def _blocks(op: Any, mma: MmaInstruction) -> Iterator[tuple[list[int], list[int]
 
 
 def _element(order: KOrder, dim: int | None, start: Vector, move: Vector) -> Iterator[int]:
-    """The coordinates of what is `move` from `start`, in `order` along the dimension `dim`."""
+    """The coordinates of the element at `start` + `move`, with the index along dimension `dim`
+    permuted by `order`."""
     for d, (x, y) in enumerate(zip(start, move, strict=True)):
         place = x + y
         if d != dim:
@@ -76,7 +77,7 @@ def _element(order: KOrder, dim: int | None, start: Vector, move: Vector) -> Ite
 
 
 def _offsets(vectors: Vectors) -> list[Vector]:
-    """Coordinates of a fragment's registers from its first."""
+    """The coordinates of a fragment's registers relative to the first one."""
     offsets: list[Vector] = [(0, 0)]
     for row, column in vectors:
         offsets += [(r + row, c + column) for r, c in offsets]
@@ -84,7 +85,7 @@ def _offsets(vectors: Vectors) -> list[Vector]:
 
 
 def _mask_padding(lowering: Lowering, operand: Any, k: int) -> tuple[Element, Fragment]:
-    """The fragment of an operand, with zeros where K is padded."""
+    """The element type and the fragment of an operand, with zeros where K is padded."""
     tile: Tile = operand.type
     layout: Layout = tile.layout
     element, values = scalar_of(tile), lowering.fragment(operand)
@@ -108,7 +109,8 @@ def _mask_padding(lowering: Lowering, operand: Any, k: int) -> tuple[Element, Fr
 def _parts(
     lowering: Lowering, precision: str, mma: MmaInstruction, operand: tuple[Element, Fragment]
 ) -> Parts:
-    """The fragments into which `precision` splits an operand: the sum of their MMAs is A B."""
+    """The fragments into which `precision` splits an operand. The sum of the MMAs of all pairs of
+    them is A times B."""
     element, values = operand
     if element is not F32:
         return [_as_operands(lowering, element, mma.operand, values)]
@@ -138,7 +140,7 @@ def _as_operands(
 
 
 def _rounding(lowering: Lowering, mma: MmaInstruction) -> Callable[[Any], tuple[Any, Any]]:
-    """The rounding of an f32 to the nearest operand element, and that element as an f32."""
+    """A function from an f32 to the nearest operand element, and to that element as an f32."""
     thread = lowering.thread
 
     def tf32(x: Any) -> tuple[Any, Any]:

@@ -22,11 +22,11 @@ there are several."""
 
 
 def elementwise(function: Callable[[Thread, Any], Any] | Element) -> Rule:
-    """Apply `function` to every register; equal operands are computed once, and neighbours whose
-    results are certainly equal, or consecutive numbers, too.
+    """Apply `function` to every register. Equal operands are computed once. So are neighbours whose
+    results are known to be equal or consecutive numbers.
 
-    A predicate is left aside: where it is false the result is undefined, and rules compute
-    without trapping."""
+    The predicate is ignored: the result is undefined where it is false, and rules do not trap.
+    """
 
     def rule(lowering: Lowering, op: Op) -> list[Fragment]:
         columns = [lowering.fragment(v) for v in op.inputs]
@@ -59,8 +59,8 @@ _CONSECUTIVE = frozenset({"srem", "urem"})
 
 
 def _neighbours(lowering: Lowering, op: Op, count: int) -> Sequence[tuple[int, int]]:
-    """Per register the first one of its group, and by how much its result is greater than that of
-    the first one."""
+    """For each register, the first register of its group, and the difference of its result from
+    that of the first one."""
     kind, name = op.results[0].type, op.mnemonic
     alone = [(register, 0) for register in range(count)]
     if count == 1 or not isinstance(kind, Tile) or name not in _EQUAL | _CONSECUTIVE:
@@ -89,8 +89,8 @@ def _plus(thread: Thread, op: Op, handle: str, distance: int) -> str:
 
 
 def _breaks_groups(layout: Layout, sizes: Sequence[int]) -> bool:
-    """Whether repetitions move threads by less than a group, so that groups of registers are not
-    those of elements."""
+    """Whether a repetition moves elements by less than a group. Groups of registers are then not
+    groups of elements."""
     steps = [digit.step for axis in AXES for digit in layout.digits(axis)]
     return any(s % n for step in steps for s, n in zip(step, sizes, strict=True))
 

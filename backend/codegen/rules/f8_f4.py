@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 def widen(t: Thread, source: Element, x: Handle) -> Handle:
-    """A float of 8 or 4 bits as f32: exact."""
+    """A float of 8 or 4 bits as an f32, which is exact."""
     if source is F4E2M1:
         return _widen_e2m1(t, x)
     if source is F8E5M2:
@@ -61,7 +61,7 @@ def _widen_e4m3(t: Thread, x: Handle) -> Handle:
 
 
 def widen_some(t: Thread, values: Sequence[Handle]) -> list[Handle]:
-    """One or two e4m3 as f16, by the instruction, which converts two."""
+    """One or two e4m3 as f16, by the instruction that converts two."""
     low, *high = (t.convert("zext", I8, I16, x) for x in values)
     for x in high:
         low = t.binary("or", I16, low, t.binary("shl", I16, x, t.constant(I16, 8)))
@@ -70,7 +70,7 @@ def widen_some(t: Thread, values: Sequence[Handle]) -> list[Handle]:
 
 
 def widen_four_e5m2(t: Thread, values: Sequence[Handle]) -> list[Handle]:
-    """Four e5m2 as f16, of which they are the upper bytes, two by an instruction."""
+    """Four e5m2 as f16. An e5m2 is the upper byte of an f16, so one instruction widens two."""
     word, zero = t.pack(I8, values), t.integer(0)
     results: list[Handle] = []
     for order in (0x1404, 0x3424):
@@ -80,7 +80,8 @@ def widen_four_e5m2(t: Thread, values: Sequence[Handle]) -> list[Handle]:
 
 
 def _widen_e2m1(t: Thread, x: Handle) -> Handle:
-    """Exponent and significand stand for a small f16, 2^14 times too small."""
+    """An e2m1 as an f32: its exponent and significand are placed in an f16, which is 2^14 times too
+    small, and scaled."""
     wide = t.convert("zext", source_bits(F4E2M1), I16, x)
     sign = t.binary("shl", I16, t.binary("and", I16, wide, t.constant(I16, 8)), t.constant(I16, 12))
     size = t.binary("shl", I16, t.binary("and", I16, wide, t.constant(I16, 7)), t.constant(I16, 9))
@@ -124,15 +125,15 @@ def narrow(
 
 
 def by_instruction(t: Thread, target: Element, rounding: str) -> bool:
-    """Whether the target has an instruction that converts two f32."""
+    """Whether the target has an instruction that converts two f32 to `target`."""
     return target in (F8E4M3, F8E5M2) and t.f8_conversion and rounding == "rn"
 
 
 def narrow_four(
     t: Thread, source: Element, target: Scalar, values: Sequence[Handle], saturate: bool
 ) -> list[Handle]:
-    """Four floats as f8e4m3 or f8e5m2 by the instruction, each rounded once to the nearest: the
-    bytes of a word."""
+    """Four floats as f8e4m3 or f8e5m2, the bytes of one word. The instruction rounds each once, to
+    nearest."""
     values = [_single(t, source, target, x) for x in values]
     low, high = (t.convert("zext", I16, I32, _pair(t, target, *values[i : i + 2])) for i in (0, 2))
     word = t.binary("or", I32, low, t.binary("shl", I32, high, t.integer(16)))
@@ -141,7 +142,7 @@ def narrow_four(
 
 
 def _single(t: Thread, source: Element, target: Element, x: Handle) -> Handle:
-    """`x` as f32, so that rounding it to `target` is as if `x` were rounded."""
+    """`x` as an f32. Rounding it to `target` gives the same result as rounding `x` directly."""
     if source.bits <= 8:
         return widen(t, source, x)
     if source is F64:
@@ -157,8 +158,9 @@ def _pair(t: Thread, target: Scalar, low: Handle, high: Handle) -> Handle:
 
 
 def _beyond(t: Thread, target: Scalar, x: Handle, bits: Handle, saturate: bool) -> Handle:
-    """The instruction saturates. Unless saturation is requested, a value that rounds to more than
-    the largest number becomes an infinity or NaN of its sign."""
+    """The bits of `x`, if the instruction has not overflowed. It saturates; unless saturation is
+    requested, a value that rounds to more than the largest number becomes an infinity or NaN of its
+    sign."""
     if saturate:
         return bits
     limit, beyond = (61440.0, 0x7C) if target is F8E5M2 else (464.0, 0x7F)
@@ -170,7 +172,7 @@ def _beyond(t: Thread, target: Scalar, x: Handle, bits: Handle, saturate: bool) 
 
 
 def _narrow_e2m1(t: Thread, x: Handle, rounding: str) -> Handle:
-    """There is neither infinity nor NaN: 6 stands for what is beyond, and for NaN."""
+    """An e2m1 has neither infinity nor NaN: larger values, and NaN, become 6."""
     sign, encoded = _narrow_bits(t, x, 1, 1, rounding)
     clamped = t.intrinsic("umin", I32, encoded, t.integer(7))
     half = t.binary("lshr", I32, sign, t.integer(4))
@@ -180,8 +182,8 @@ def _narrow_e2m1(t: Thread, x: Handle, rounding: str) -> Handle:
 
 
 def _to_odd(t: Thread, x: Handle, target: Element) -> Handle:
-    """f64 to f32: truncated, the last bit set where anything was lost. Powers of two have no
-    largest one that others are truncated to."""
+    """Convert f64 to f32, rounded to odd: truncate, and set the last bit if any bit was lost. For
+    e8m0, a number of 2^128 or more becomes an infinity, not the largest f32."""
     cut = t.instruction("cvt.rz.f32.f64 $0, $1;", F32, [(F64, x)])
     back = t.convert("fpext", F32, F64, cut)
     lost = t.compare("one", F64, back, x)
@@ -203,9 +205,9 @@ def _magnitude(t: Thread, x: Handle) -> Handle:
 def _narrow_bits(
     t: Thread, x: Handle, mantissa: int, bias: int, rounding: str
 ) -> tuple[Handle, Handle]:
-    """Sign (bit 7) and magnitude, unbounded, of f32 in a format with `mantissa` bits and exponent
-    `bias`. Adding and subtracting a power of two rounds the magnitude to the format's grid as f32
-    addition does."""
+    """The sign (bit 7) and the magnitude, not yet clamped, of an f32 in a format with `mantissa`
+    bits and exponent `bias`. Adding and subtracting a power of two rounds the magnitude to the grid
+    of the format."""
     bits = t.convert("bitcast", F32, I32, x)
     sign = t.binary("lshr", I32, t.binary("and", I32, bits, t.integer(0x80000000)), t.integer(24))
     magnitude = _magnitude(t, x)
@@ -244,7 +246,7 @@ def _stays_finite(t: Thread, sign: Handle, rounding: str) -> Handle:
 
 
 def _round_field(t: Thread, magnitude: Handle, sign: Handle, drop: int, rounding: str) -> Handle:
-    """`magnitude >> drop`, rounded as bits: carries run into the exponent as they should."""
+    """`magnitude >> drop`, rounded. A carry into the exponent gives the correct next number."""
     truncated = t.binary("lshr", I32, magnitude, t.integer(drop))
     if rounding == "rn":
         last = t.binary("and", I32, truncated, t.integer(1))

@@ -1,4 +1,4 @@
-"""Float arithmetic. LLVM's instructions round once, to nearest even; other modes are PTX
+"""Float arithmetic. LLVM's instructions round once, to nearest even. Other rounding modes use PTX
 instructions (PTX ISA, "Floating-Point Instructions")."""
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ _quotients = elementwise(_arithmetic)
 
 
 def _quotient(lowering: Lowering, op: Any) -> list[Fragment]:
-    """Lower a division. A divisor of several numbers is inverted once, where `div.full.f32` would
-    invert it each time; a constant one is inverted by the compiler.
+    """Lower a division. A divisor that several numbers share is inverted once, whereas
+    `div.full.f32` would invert it for each. A constant divisor is inverted at compile time.
 
-    If the divisor is so large or small that its inverse is not normal, it is scaled together with
-    the numbers. A target without approximate instructions divides each number, and rounds once.
+    If the inverse of the divisor is not normal, the divisor and the numbers are scaled. A target
+    without approximate instructions divides each number separately, with one rounding.
     """
     element, divisors = result_element(op), lowering.fragment(op.rhs)
     approximate = op.fast.value in ("approx", "fast") and lowering.thread.approximates
@@ -79,14 +79,15 @@ def _by_constant(lowering: Lowering, op: Any) -> list[Fragment]:
 
 
 def _is_one(value: Any) -> bool:
-    """Whether a float, or every element of a tile, is the number one."""
+    """Whether a float is 1, or every element of a tile is 1."""
     return isinstance(value, Constant) and value.bits == _ONE
 
 
 def rounded_instruction(
     t: Thread, name: str, op: Any, element: Element, *operands: Handle
 ) -> Handle:
-    """PTX's instruction `name` with the rounding and flushing of `op`."""
+    """The result of PTX instruction `name` with the rounding mode and the flush-to-zero flag of
+    `op`."""
     ftz = ".ftz" if op.ftz else ""
     names = ", ".join(f"${i}" for i in range(len(operands) + 1))
     text = f"{name}.{op.rounding.value}{ftz}.f{element.bits} {names};"
@@ -120,8 +121,9 @@ _signs = elementwise(_sign)
 
 
 def _copysign(lowering: Lowering, op: Any) -> list[Fragment]:
-    """The sign of a number for the smaller of its magnitude and a positive limit: one instruction
-    clamps to numbers of both signs (PTX ISA, `min.xorsign.abs`, of sm_86 and later)."""
+    """Copy a sign. If the magnitude is `min(|x|, limit)` for a positive constant limit, and the
+    sign is that of `x`, one instruction clamps `x` from both sides (PTX ISA, `min.xorsign.abs`,
+    sm_86 and later)."""
     smaller = lowering.origin(op.lhs)
     is_minimum = smaller is not None and smaller.mnemonic == "fminnum" and smaller.predicate is None
     target = lowering.target

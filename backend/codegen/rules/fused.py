@@ -1,4 +1,4 @@
-"""Float operations of three numbers."""
+"""Ternary float operations."""
 
 from __future__ import annotations
 

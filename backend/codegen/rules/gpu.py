@@ -1,4 +1,4 @@
-"""Ops the backend makes."""
+"""Ops that only the backend creates."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def _barrier(lowering: Lowering, op: Any) -> list[Fragment]:
 
 
 def buffer_place(op: Any, base: int = 0) -> SharedTile:
-    """The placement of a stage of the buffer that `op` allocates, from byte `base`."""
+    """The placement of one stage of the buffer that `op` allocates, from byte `base` on."""
     return SharedTile.of(op, base)
 
 
@@ -59,7 +59,7 @@ def _shared_alloc(lowering: Lowering, op: Any) -> list[Fragment]:
 
 
 def buffer(lowering: Lowering, op: Any, pointer: Any) -> SharedTile:
-    """The stages of the buffer that `op` accesses."""
+    """The placement of the buffer that `op` accesses."""
     defining_op = lowering.origin(pointer)
     if defining_op is None or defining_op.mnemonic != "gpu.shared_alloc":
         raise lowering.refuse(op, "the buffer must be the result of gpu.shared_alloc")
@@ -67,7 +67,7 @@ def buffer(lowering: Lowering, op: Any, pointer: Any) -> SharedTile:
 
 
 def _window(lowering: Lowering, op: Any, offsets: tuple[int, int] = (0, 0)) -> SharedTileWindow:
-    """The stage that `op` accesses."""
+    """The part of the stage that `op` accesses."""
     place = buffer(lowering, op, op.buffer)
     start = times(lowering.thread, lowering.scalar(op.stage), place.bytes)
     return SharedTileWindow(place, offsets, start=start)
@@ -109,7 +109,7 @@ def _copy(
     mask: Any,
     registers: Any,
 ) -> None:
-    """A copy through registers: it is there at once."""
+    """A copy through registers, which completes immediately."""
     thread = lowering.thread
     zeros = None if mask is None else [thread.constant(element, 0)] * count
 
@@ -122,7 +122,8 @@ def _copy(
 
 
 def _pointers(lowering: Lowering, operand: Any) -> Callable[[int], Any]:
-    """The pointer of a register; where all lanes start from one pointer, rematerialized from it."""
+    """A function from a register to its pointer. If all lanes start from one pointer, the pointer
+    is rematerialized from it."""
     defining_ops = definitions(lowering.function)
     step: Any = defining_ops.get(operand)
     base: Any = (
@@ -172,7 +173,8 @@ def _local_store(lowering: Lowering, op: Any) -> list[Fragment]:
 
 
 def _of_columns(lowering: Lowering, op: Any) -> OwnedRegisters:
-    """The registers with requested columns."""
+    """The registers that contain requested columns, with the conditions under which a thread owns
+    them."""
     layout, (first, count) = op.value.type.layout, op.columns
     reach, thread = thread_span(layout, 1), lowering.thread
     threads = None if contributions_overlap(layout, 1) else _columns_of_threads(layout)

@@ -1,4 +1,4 @@
-"""Promises of the program, which analyses have used: they cost nothing here."""
+"""Hints that the program states for analyses. They emit no code."""
 
 from __future__ import annotations
 

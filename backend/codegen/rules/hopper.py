@@ -56,7 +56,7 @@ def _mbarrier_alloc(lowering: Lowering, op: Any) -> list[Fragment]:
 
 
 def _more_barriers(lowering: Lowering, op: Any) -> bool:
-    """Whether nothing runs before the next op that allots barriers: it waits for all."""
+    """Whether the next op also allocates mbarriers. That op then makes all of them visible."""
     for block in lowering.function.blocks.values():
         if op in block.ops:
             later_ops = block.ops[block.ops.index(op) + 1 :]
@@ -66,7 +66,7 @@ def _more_barriers(lowering: Lowering, op: Any) -> bool:
 
 
 def barrier_of(lowering: Lowering, op: Any, barrier: Any, index: Any) -> Any:
-    """The offset of mbarrier `index`."""
+    """The offset of mbarrier `index` in shared memory."""
     defining_op = lowering.origin(barrier)
     if defining_op is None or defining_op.mnemonic != "gpu.mbarrier_alloc":
         raise lowering.refuse(op, "the barrier must be the result of gpu.mbarrier_alloc")
@@ -102,7 +102,8 @@ def _mbarrier_wait(lowering: Lowering, op: Any) -> list[Fragment]:
 
 
 def _boxes(lowering: Lowering, op: Any) -> Iterator[tuple[Any, list[Any]]]:
-    """Offset in shared memory and indices of every box of the block that `op` copies."""
+    """Yield the offset in shared memory and the indices of every box of the block that `op`
+    copies."""
     thread, place, start = lowering.thread, *_stage(lowering, op, op.buffer, op.stage)
     block: Tile = op.descriptor.type.block
     swizzle = _map_of(lowering, op).swizzle
@@ -133,13 +134,13 @@ def _map_of(lowering: Lowering, op: Any) -> Any:
 
 
 def _map(lowering: Lowering, op: Any) -> Any:
-    """The tensor map of a copy, where there is one."""
+    """The tensor map that a copy uses; None if it uses none."""
     _map_of(lowering, op)
     return lowering.scalar(op.descriptor)
 
 
 def _stage(lowering: Lowering, op: Any, buffer: Any, stage: Any) -> tuple[SharedTile, Any]:
-    """The placement of a stage, and its first byte."""
+    """The placement of a stage, and the offset of its first byte."""
     place = buffer_of(lowering, op, buffer)
     start = times(lowering.thread, lowering.scalar(stage), place.bytes)
     return place, add_terms(lowering.thread, [lowering.thread.integer(place.base), start])
@@ -173,7 +174,7 @@ def _tma_store(lowering: Lowering, op: Any) -> list[Fragment]:
 
 
 def _parts(lowering: Lowering, op: Any, number: Any) -> Iterator[tuple[Any, list[Any]]]:
-    """The boxes, as `_boxes`, of block `number` of the blocks in a stage, which are consecutive
+    """Yield the boxes, as `_boxes` does, of block `number` of a stage, whose blocks are consecutive
     along the op's axis."""
     thread, block = lowering.thread, op.descriptor.type.block
     row = panel_of(block.shape, block.element.bytes, _map_of(lowering, op).swizzle)
@@ -185,14 +186,14 @@ def _parts(lowering: Lowering, op: Any, number: Any) -> Iterator[tuple[Any, list
 
 
 def _guard(lowering: Lowering, op: Any) -> int:
-    """Blocks in a stage."""
+    """The number of blocks in a stage."""
     block: Tile = op.descriptor.type.block
     place = buffer_of(lowering, op, op.buffer)
     return place.shape[0] * place.shape[1] // block.size
 
 
 def _blocks(lowering: Lowering, op: Any, count: int) -> Iterator[Any]:
-    """The numbers of the blocks of a stage that one thread copies."""
+    """Yield the numbers of the blocks of a stage that one thread copies."""
     thread, groups = lowering.thread, lowering.num_warps // WARPS
     if not op.warpgroup or groups < 2:
         yield from map(thread.integer, range(count))
@@ -209,7 +210,8 @@ def _tma_wait(lowering: Lowering, op: Any) -> list[Fragment]:
 
 
 def _leader(lowering: Lowering, op: Any) -> Any:
-    """Whether this thread is the one that does `op`, or the one of its warpgroup."""
+    """Whether this thread executes `op` for the block, or, if `op` is per warpgroup, for its
+    warpgroup."""
     if not op.warpgroup or lowering.num_warps <= WARPS:
         return lowering.is_elected()
     thread = lowering.thread
@@ -257,7 +259,8 @@ def _smem_operand(lowering: Lowering, op: Any, name: str, k_last: bool) -> SmemM
 
 
 def _part(lowering: Lowering, along: int, *, remainder: bool) -> Any:
-    """The warpgroup's number along M (the remainder) or N; None where there is one."""
+    """The warpgroup's index along N, or (the remainder) along M; None if there is only one along
+    that dimension."""
     thread, groups = lowering.thread, lowering.num_warps // 4
     count = along if remainder else groups // along
     if count == 1:
@@ -271,8 +274,8 @@ def _part(lowering: Lowering, along: int, *, remainder: bool) -> Any:
 def _descriptor(
     lowering: Lowering, op: Any, matrix: SmemMatrix, operand: tuple[Any, Any], part: Any, each: int
 ) -> Any:
-    """The matrix descriptor of the part of an operand that a warpgroup multiplies: number `part`,
-    of `each` rows or columns."""
+    """The matrix descriptor of the part of an operand that a warpgroup multiplies: part number
+    `part`, of `each` rows or columns."""
     thread = lowering.thread
     _, start = _stage(lowering, op, *operand)
     if part is not None:
@@ -290,8 +293,8 @@ def _descriptor(
 def _wgmma_steps(
     lowering: Lowering, op: Any, kind: WgmmaInstruction, left: SmemMatrix | None, right: SmemMatrix
 ) -> Iterator[WgmmaStep]:
-    """The instructions of one warpgroup: K, then blocks of 64 rows, then columns, so that
-    consecutive instructions use different accumulators."""
+    """Yield the instructions of one warpgroup. K varies slowest, then blocks of 64 rows, then
+    columns, so that consecutive instructions use different accumulators."""
     m, n = shape_of(op.c.type)
     depth = _depth(lowering, op, kind, left, right)
     along, wide = warpgroup_grid(op, lowering.num_warps)
@@ -319,7 +322,7 @@ def _wgmma_steps(
 def _depth(
     lowering: Lowering, op: Any, kind: WgmmaInstruction, left: SmemMatrix | None, right: SmemMatrix
 ) -> int:
-    """The extent of K, the same in both operands."""
+    """The extent of K, which is the same in both operands."""
     m, n = shape_of(op.c.type)
     rows, depth = shape_of(op.a.type) if left is None else left.extents
     columns, k = right.extents
@@ -336,7 +339,8 @@ def _wgmma_wait(lowering: Lowering, op: Any) -> list[Fragment]:
 
 
 def _order(lowering: Lowering, op: Any) -> list[Fragment]:
-    """The sum of all values, which is not used: it keeps them together."""
+    """Add up all values. The sum is unused; it only keeps the computations of the values
+    together."""
     thread = lowering.thread
     handles = dict.fromkeys(lowering.fragment(op.value))
     thread.order(reduce(lambda a, b: thread.binary("fadd", F32, a, b), handles))

@@ -1,4 +1,5 @@
-"""Mathematical functions, in f32 and f64; narrower floats compute in f32 and round once.
+"""Mathematical functions, in f32 and f64. Functions of narrower floats are computed in f32 and
+rounded once.
 
 Errors are within the bounds that the ops state. `fast = approx` uses the target's approximate
 instructions (PTX ISA, ex2, lg2, sin, cos, tanh, sqrt, rsqrt), and `fast = fast` those that flush
@@ -105,8 +106,8 @@ _ROUNDING = {
 
 
 def function(name: str, element: Element, *, fast: str = "none") -> Function:
-    """The formula of `name` on operands of `element`, those narrower than f32 widened to it.
-    `fast` is what the op allows."""
+    """The formula of function `name` for operands of type `element`. Operands narrower than f32 are
+    widened to it. `fast` states which approximations the op allows."""
     if element is F64:
         return _DOUBLE[name]
     allowed = _ALLOWED.get(fast, {})
@@ -129,7 +130,7 @@ _functions = elementwise(_function)
 
 
 def _trigonometric(lowering: Lowering, op: Any) -> list[Fragment]:
-    """Sines, cosines and tangents of the elements of a thread together. Those of f16 are below
+    """Sines, cosines or tangents of all elements of a thread together. Arguments in f16 are below
     2^16."""
     element = scalar_of(op.result.type)
     if element is F64 or op.fast.value in _ALLOWED:
@@ -145,7 +146,7 @@ def _trigonometric(lowering: Lowering, op: Any) -> list[Fragment]:
 
 
 def through_f32(t: Thread, element: Element, x: Handle, rule: Function32) -> Handle:
-    """`rule` of `x` computed in f32."""
+    """Compute `rule` of `x` in f32."""
     if element is F32:
         return rule(t, x)
     wide = t.convert("fpext", element, F32, x)
@@ -170,7 +171,8 @@ def _round_to_integer(t: Thread, op: Any, x: Handle) -> Handle:
 
 
 def _external(lowering: Lowering, op: Any) -> list[Fragment]:
-    """A function of libdevice that has an op here is that op; others are linked in."""
+    """A call of a libdevice function. If the function corresponds to an op, it is lowered as that
+    op; otherwise it is linked in."""
     same = libdevice(op)
     if same is not None:
         return lowering.lower(attrs.evolve(same, results=op.results))
@@ -184,8 +186,8 @@ def _external(lowering: Lowering, op: Any) -> list[Fragment]:
 
 
 def libdevice(op: Any) -> Op | None:
-    """The op that is the function of libdevice which `op` calls, on its operands; None where there
-    is none."""
+    """The op that corresponds to the libdevice function that `op` calls, on its operands; None if
+    there is none."""
     name = op.symbol.removeprefix("__nv_")
     if name == op.symbol:
         return None

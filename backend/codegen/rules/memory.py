@@ -1,4 +1,4 @@
-"""Loads and stores: as few and as wide as alignment and masks allow."""
+"""Loads and stores. A thread makes as few and as wide accesses as alignment and masks allow."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ def _load(lowering: Lowering, op: Any) -> list[Fragment]:
 
 
 def by_register(groups: Iterable[tuple[Sequence[int], Fragment]]) -> Fragment:
-    """The values of all registers, from those of groups that have each register once."""
+    """The values of all registers in order. Each register is in exactly one of `groups`."""
     values = {r: x for group, read in groups for r, x in zip(group, read, strict=True)}
     return [values[r] for r in range(len(values))]
 
 
 def load_groups(lowering: Lowering, op: Any) -> Iterator[tuple[Vector, Fragment]]:
-    """Emit the loads of `op`; the registers and the loaded values of each vector access."""
+    """Emit the loads of `op`. Yield the registers and the loaded values of each vector access."""
     thread, element = lowering.thread, scalar_of(op.result.type)
     pointers, access = lowering.fragment(op.pointer), _access(op, _constant(lowering, op))
     masked_values = None if op.other is None else lowering.fragment(op.other)
@@ -56,7 +56,8 @@ def load_groups(lowering: Lowering, op: Any) -> Iterator[tuple[Vector, Fragment]
 
 
 def _is_by_first_owner(lowering: Lowering, op: Any) -> bool:
-    """Whether the first owners of replicated elements load them for all others."""
+    """Whether the first owners of replicated elements load them and pass them to the other
+    owners."""
     kind = op.pointer.type
     if not (kind.layout.is_replicated if isinstance(kind, Tile) else op.volatile):
         return False
@@ -79,13 +80,14 @@ def _store(lowering: Lowering, op: Any) -> list[Fragment]:
 
 
 def check_writable(lowering: Lowering, op: Any) -> None:
-    """Raise CompileError (TIR0706) where `op` writes to the constant address space."""
+    """Raise CompileError (TIR0706) if `op` writes to the constant address space."""
     if _space(op) == AddressSpace.CONSTANT:
         raise lowering.refuse(op, "nothing writes to addrspace(4), which is constant memory")
 
 
 def vector_groups(lowering: Lowering, op: Any) -> Iterator[Vector]:
-    """Registers accessed together: neighbours in memory, aligned, at most 16 bytes."""
+    """Yield the registers that one access moves together: neighbours in memory, aligned, at most 16
+    bytes."""
     kind = op.pointer.type
     width, order = 1, kind.layout if isinstance(kind, Tile) else None
     if order is not None:
@@ -104,8 +106,8 @@ def vector_groups(lowering: Lowering, op: Any) -> Iterator[Vector]:
 
 
 def access_mask(lowering: Lowering, op: Any, register: int, *, once: bool) -> str | None:
-    """The condition of a register's access, as an i1: the op's mask and predicate, the tile's
-    extent, and with `once` that the thread is the first owner. None: always."""
+    """The condition of a register's access, an i1: the conjunction of the op's mask and predicate,
+    the tile's extent, and, with `once`, that the thread is the first owner. None: always."""
     thread, kind = lowering.thread, op.pointer.type
     terms: list[str | None] = []
     if isinstance(kind, Tile):

@@ -1,4 +1,4 @@
-"""Arithmetic on the four bytes of a word at once, on targets whose registers have 32 bits."""
+"""Arithmetic on the four bytes of a word at once, for targets with 32-bit registers."""
 
 from __future__ import annotations
 
@@ -49,7 +49,8 @@ def by_words(lowering: Lowering, op: Any) -> list[Fragment] | None:
 
 @memoize
 def _values_of_other_readers(function: Function) -> Set[Value]:
-    """The bytes of which something is computed that is no byte and no float."""
+    """The byte values from which something other than bytes and floats is computed, directly or
+    through other bytes."""
     origin, result = definitions(function), set[Value]()
     of_bytes = {x: readers for x, readers in uses(function).items() if element_of(x.type) is I8}
     waiting = [x for x, readers in of_bytes.items() if not all(map(_packs, readers))]
@@ -63,7 +64,8 @@ def _values_of_other_readers(function: Function) -> Set[Value]:
 
 
 def _packs(reader: Op) -> bool:
-    """Whether `reader` converts bytes to floats, or computes or moves bytes, four at a time."""
+    """Whether `reader` processes four bytes at a time: it converts bytes to floats, or computes or
+    moves bytes."""
     kinds = {scalar_of(x.type) for x in reader.results}
     if reader.elementwise and all(kind.is_float for kind in kinds):
         return True
@@ -74,8 +76,8 @@ def _packs(reader: Op) -> bool:
 def _words(
     t: Thread, operand: Operand, column: Sequence[Handle], count: int, *, packs: bool
 ) -> Any:
-    """The words of `count` bytes; None where these are not the bytes of words, unless it `packs`
-    them."""
+    """The words of `count` bytes; None if the bytes are not those of whole words. If `packs`, the
+    bytes are packed into words instead."""
     if isinstance(operand, Constant):
         return [t.constant(I32, operand.bits * _EACH)] * (count // 4)
     fours = [tuple(column[i : i + 4]) for i in range(0, count, 4)]
@@ -93,7 +95,7 @@ def _bitwise(name: str) -> OfWords:
 
 
 def _add(t: Thread, a: Handle, b: Handle) -> Handle:
-    """The low seven bits of each byte are added, which carries into no other byte."""
+    """Add bytewise: the low seven bits of each byte are added, which carries into no other byte."""
     high, rest = t.constant(I32, _HIGH), t.constant(I32, _REST)
     total = t.binary("add", I32, *(t.binary("and", I32, x, rest) for x in (a, b)))
     differ = t.binary("and", I32, t.binary("xor", I32, a, b), high)
@@ -101,8 +103,8 @@ def _add(t: Thread, a: Handle, b: Handle) -> Handle:
 
 
 def _subtract(t: Thread, a: Handle, b: Handle) -> Handle:
-    """The low seven bits of each byte are subtracted from a byte of 128 or more, which borrows from
-    no other byte."""
+    """Subtract bytewise: the low seven bits of each byte are subtracted from a byte of 128 or more,
+    which borrows from no other byte."""
     high, rest = t.constant(I32, _HIGH), t.constant(I32, _REST)
     left, right = t.binary("or", I32, a, high), t.binary("and", I32, b, rest)
     differ = t.binary("and", I32, t.binary("xor", I32, a, b), high)
@@ -121,7 +123,8 @@ def _shift_right(t: Thread, a: Handle, amount: int) -> Handle:
 
 
 def _shift_signed(t: Thread, a: Handle, amount: int) -> Handle:
-    """The sign bit is inverted and subtracted, from a byte of 128 or more."""
+    """Shift bytewise, with sign: the sign bit is inverted, shifted, and subtracted from a byte of
+    128 or more."""
     sign, high = t.constant(I32, (0x80 >> amount) * _EACH), t.constant(I32, _HIGH)
     inverted = t.binary("xor", I32, _shift_right(t, a, amount), sign)
     less = t.binary("sub", I32, t.binary("or", I32, inverted, high), sign)

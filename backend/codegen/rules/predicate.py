@@ -1,4 +1,4 @@
-"""Merging predicated streams: a chain of selects, the last arm winning."""
+"""Merges of predicated values: a chain of selects, in which the last arm has priority."""
 
 from __future__ import annotations
 

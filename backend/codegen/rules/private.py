@@ -1,6 +1,6 @@
-"""Private memory of each thread: a tile is the sequence of registers that its layout gives a
-thread. Their positions in the tile do not matter, so accesses are as wide as the number of
-registers allows."""
+"""Private memory of each thread. A tile is stored as the sequence of registers that its layout
+assigns to a thread. Their positions in the tile do not matter, so accesses are as wide as the
+number of registers allows."""
 
 from __future__ import annotations
 
@@ -37,7 +37,8 @@ def _load(lowering: Lowering, op: Any) -> list[Fragment]:
 
 def _place(lowering: Lowering, op: Any) -> tuple[Any, Element, int]:
     """The address of a thread's part of a buffer, its element type, and the number of elements per
-    access."""
+    access.
+    """
     defining_op = lowering.origin(op.buffer)
     if defining_op is None or defining_op.mnemonic != "gpu.private_alloc":
         raise lowering.refuse(op, "the buffer must be the result of gpu.private_alloc")
@@ -49,7 +50,7 @@ def _place(lowering: Lowering, op: Any) -> tuple[Any, Element, int]:
 
 
 def _first(lowering: Lowering, op: Any) -> Any:
-    """The element of a thread's part at which a tile begins."""
+    """The index in a thread's part of the buffer at which a tile begins."""
     count = lowering.thread.integer(registers(op.buffer.type.tile))
     return lowering.thread.binary("mul", I32, lowering.scalar(op.index), count, "nsw nuw")
 

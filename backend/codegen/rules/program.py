@@ -1,4 +1,4 @@
-"""The position of a program instance in the grid, and clocks."""
+"""The position of a program instance in the grid, and clock registers."""
 
 from __future__ import annotations
 

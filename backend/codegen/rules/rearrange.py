@@ -1,5 +1,5 @@
-"""Shapes whose elements change hands: through shared memory, at true row-major addresses, so that
-any extents are exact."""
+"""Shape ops that move elements between threads. They store elements to shared memory at row-major
+addresses without padding, so that any extents are exact."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ Moved: TypeAlias = Callable[[Coordinates], Coordinates]
 
 
 def coordinates(lowering: Lowering, tile: Tile, register: int) -> Coordinates:
-    """The position of a register's element in its tile."""
+    """The coordinates of a register's element in its tile."""
     return [lowering.coordinate(tile.layout, register, d) for d in range(len(tile.shape))]
 
 
 def address(lowering: Lowering, place: Placement, at: Coordinates) -> str:
-    """Byte offset of the element at `at`."""
+    """The byte offset of the element at `at`."""
     thread, total = lowering.thread, lowering.thread.integer(place.base)
     for x, stride in zip(at, place.strides, strict=True):
         term = thread.binary("mul", I32, x, thread.integer(stride))
@@ -35,8 +35,8 @@ def address(lowering: Lowering, place: Placement, at: Coordinates) -> str:
 def scatter(
     lowering: Lowering, fragment: Fragment, tile: Tile, place: Placement, moved: Moved
 ) -> None:
-    """Write the elements of `tile` to the positions that `moved` maps them to; the first owner
-    writes."""
+    """Store the elements of `tile` at the positions that `moved` maps them to. The first owner of
+    an element stores it."""
     thread, first = lowering.thread, lowering.first_owner(tile.layout)
     for register, handle in enumerate(fragment):
         inside = lowering.inside(tile.layout, tile.shape, register)
@@ -57,7 +57,7 @@ def gather_from_smem(
     place: Placement,
     moved: Callable[[int, Coordinates], Coordinates],
 ) -> Fragment:
-    """Load the elements of `tile` from the positions `moved`; padding reads the first element."""
+    """Load the elements of `tile` from the positions `moved`. Padding loads the first element."""
     thread, values = lowering.thread, list[str]()
     for register in range(registers(tile)):
         inside = lowering.inside(tile.layout, tile.shape, register)
@@ -72,7 +72,7 @@ def gather_from_smem(
 
 
 def reshape_through_memory(lowering: Lowering, op: Any, source: Tile, tile: Tile) -> Fragment:
-    """Row-major order is the order of addresses, whatever the shape."""
+    """Reshape through shared memory: addresses are in row-major order, whatever the shape."""
     base, size = lowering.scratch[op], source.element.bytes
     scatter(lowering, lowering.fragment(op.value), source, dense(source, base), list)
     lowering.thread.barrier()
@@ -89,7 +89,7 @@ def dense(tile: Tile, base: int) -> Placement:
 
 
 def _rename_registers(lowering: Lowering, op: Any) -> list[Fragment]:
-    """A join or split that only renames the registers of every thread."""
+    """A join or split that only renames registers within each thread."""
     fragments = [lowering.fragment(v) for v in op.inputs]
     where = {v: r for r, v in enumerate(op.inputs[0].type.layout.registers)}
     results: list[Fragment] = []
@@ -117,7 +117,7 @@ def _join(lowering: Lowering, op: Any) -> list[Fragment]:
 
 
 def _by_one(lowering: Lowering, at: str, element: Element, values: Fragment) -> None:
-    """Write a scalar's value, by the first thread."""
+    """Store a scalar's value, by the first thread."""
     thread = lowering.thread
 
     def write() -> list[str]:
@@ -186,7 +186,8 @@ def _gather(lowering: Lowering, op: Any) -> list[Fragment]:
 
 
 def _slice_at(lowering: Lowering, op: Any, part: Vector, shape: Vector) -> Moved:
-    """Coordinates in the part mapped to those in the whole; offsets are clamped to the range."""
+    """A function from coordinates in the slice to those in the whole tile. Offsets are clamped to
+    the range."""
     thread, starts = lowering.thread, _starts(lowering, op, part, shape)
     strides = op.strides or (1,) * len(part)
 
@@ -220,7 +221,8 @@ def _extract_slice(lowering: Lowering, op: Any) -> list[Fragment]:
 
 
 def _insert_slice(lowering: Lowering, op: Any) -> list[Fragment]:
-    """The part comes through memory; owners of its positions take the element there."""
+    """Insert a slice: it is stored to shared memory, and the owners of its positions load it from
+    there."""
     thread, tile, small = lowering.thread, op.value.type, op.small.type
     place = placement(small, lowering.scratch[op])
     scatter(lowering, lowering.fragment(op.small), small, place, list)
@@ -239,7 +241,7 @@ def _insert_slice(lowering: Lowering, op: Any) -> list[Fragment]:
 def _in_part(
     lowering: Lowering, op: Any, coordinate: Coordinates, starts: Coordinates
 ) -> tuple[str, Coordinates]:
-    """Whether an element of the whole is one of the part, and where it stands there."""
+    """Whether an element of the whole tile is in the slice, and its coordinates there."""
     thread, at = lowering.thread, Coordinates()
     inside: str | None = None
     strides = op.strides or (1,) * len(coordinate)
@@ -263,7 +265,7 @@ def _in_part(
 
 
 def _unsplat(lowering: Lowering, op: Any) -> list[Fragment]:
-    """The element of a one-element tile: every thread owns it, or its owner broadcasts it."""
+    """The element of a one-element tile. Every thread owns it, or its owner broadcasts it."""
     tile = op.value.type
     if all(n == 1 for n in tile.layout.extents):
         return [lowering.fragment(op.value)[:1]]
@@ -274,7 +276,7 @@ def _unsplat(lowering: Lowering, op: Any) -> list[Fragment]:
 
 
 def _histogram(lowering: Lowering, op: Any) -> list[Fragment]:
-    """Bins in shared memory, counted by atomics there."""
+    """A histogram whose bins are in shared memory, counted by atomic additions."""
     tile, source, thread = op.result.type, op.value.type, lowering.thread
     base, element = lowering.scratch[op], I32
     place = dense(Tile(I32, tile.shape, tile.layout), base)

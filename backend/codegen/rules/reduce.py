@@ -1,4 +1,5 @@
-"""Reductions and scans. A scan has no predicate here (`tileir.passes.lower_predicates`)."""
+"""Reductions and scans. Predicates of scans were removed before
+(`tileir.passes.lower_predicates`)."""
 
 from __future__ import annotations
 

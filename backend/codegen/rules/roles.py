@@ -1,4 +1,4 @@
-"""Roles of warps."""
+"""Roles: functions that some of a kernel's warps run."""
 
 from __future__ import annotations
 

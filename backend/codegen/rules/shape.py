@@ -1,4 +1,4 @@
-"""Shapes that cost nothing: the handles stay where they are."""
+"""Shape ops that emit no code: the handles are only renamed."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def _trans(lowering: Lowering, op: Any) -> list[Fragment]:
 
 
 def _at_source(lowering: Lowering, op: Any, move: Any) -> Fragment:
-    """The handle of every result register: that of the operand's register at the coordinate that
+    """The handle of every register of the result: the operand's handle at the coordinate that
     `move` returns."""
     source, tile = op.value.type, op.result.type
     fragment = lowering.fragment(op.value)
@@ -72,14 +72,14 @@ def _reshape(lowering: Lowering, op: Any) -> list[Fragment]:
 
 
 def _units_moved(v: Vector, old: Vector, new: Vector) -> Vector:
-    """The coordinate `v` of a tile of shape `old` in one of shape `new`, which differs in
-    extents of 1."""
+    """The coordinate `v` of a tile of shape `old`, as a coordinate of a tile of shape `new`. The
+    shapes differ in dimensions of extent 1."""
     coordinates_left = iter([x for x, n in zip(v, old, strict=True) if n > 1])
     return tuple(next(coordinates_left) if n > 1 else 0 for n in new)
 
 
 def _in_order(fragment: Fragment) -> Fragment:
-    """Reshaping keeps registers in order: their vectors move, their numbers do not."""
+    """Reshaping changes the coordinates of registers, not their order."""
     return fragment
 
 

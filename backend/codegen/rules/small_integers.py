@@ -1,4 +1,5 @@
-"""Floats of integers of 8 and 16 bits by their bits, on targets whose conversions are slow."""
+"""Conversion of 8-bit and 16-bit integers to floats by bit operations, for targets whose conversion
+instructions are slow."""
 
 from __future__ import annotations
 
@@ -21,8 +22,8 @@ digits it has."""
 
 def by_bits(t: Thread, signed: bool, source: Element, target: Element, x: Handle) -> Handle:
     """Convert an integer by placing it in the last digits of a float without a fraction and
-    subtracting that float: exact. An H100 executes a mask and an addition for 64 lanes or more a
-    cycle, a conversion for 16."""
+    subtracting that float: exact. An H100 executes a bit operation or an addition for at least 64
+    lanes per cycle, a conversion for 16."""
     assert isinstance(source, Scalar)
     kind, word, digits = BY_BITS[source, target]
     least = 1 << source.bits - 1 if signed else 0
@@ -47,10 +48,11 @@ def four_by_bits(
     sign bits are clear; else `less` is 0. Two become f16, or bf16 unless they are unsigned, per
     instruction.
 
-    A byte is the last 8 digits of an f16 of 1024 and more. A bf16 has 7 digits: the byte below
-    0x43 is 128 plus its low 7 bits, or 256 plus these where the sign bit is set. Less the same
-    without these 7 bits, and less 128 where the sign bit is clear, that is the number. Others
-    become the last digits of an f32 of 2^23 and more, one at a time."""
+    A byte is the last 8 digits of an f16 of 1024 and more. A bf16 has 7 digits. With 0x43 as the
+    upper byte, a byte is the bf16 128 plus its low 7 bits, or 256 plus these if its sign bit is
+    set. Subtracting the same bf16 without the 7 bits, and 128 where the sign bit is clear, yields
+    the number. Bytes that become f32 are the last digits of an f32 of 2^23 and more, one at a time.
+    """
     word = t.pack(I8, values)
     if target is F32 or (target is BF16 and has_sign and not signed):
         return _singles(t, target, word, signed and has_sign, less)
@@ -75,7 +77,7 @@ def four_by_bits(
 
 
 def _singles(t: Thread, target: Element, word: Handle, signed: bool, less: int) -> list[Handle]:
-    """The bytes of `word` less `less` as f32, or rounded to what is narrower."""
+    """The bytes of `word` less `less` as f32, or rounded to a narrower type."""
     if signed:
         word = t.binary("xor", I32, word, t.constant(I32, 0x80808080))  # 128 more
     least = encode(F32, float(1 << 23))

@@ -1,4 +1,4 @@
-"""Ops of warpgroups."""
+"""Ops on the registers of a warpgroup."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ def _scale(lowering: Lowering, op: Any) -> list[Fragment]:
 
 
 def _running_max(lowering: Lowering, op: Any) -> list[Fragment]:
-    """One of the lanes that share a row owns its maximum: if no lane exceeds the bound, neither
-    does the row."""
+    """The new running maximum of each row. The lanes that share a row skip the reduction if no lane
+    exceeds the bound, because the maximum of the row then does not exceed it."""
     thread = lowering.thread
     largest = Reduce((op.value,), axis=op.axis, combiner=Combiner.FMAXNUM)
     own = reduce_within_thread(lowering, largest)
@@ -64,7 +64,7 @@ def _running_max(lowering: Lowering, op: Any) -> list[Fragment]:
 
 
 def _any(thread: Any, tests: Sequence[Any]) -> Any:
-    """Whether one of `tests` holds."""
+    """Whether any of `tests` is true."""
     return reduce(lambda a, b: thread.binary("or", I1, a, b), tests)
 
 

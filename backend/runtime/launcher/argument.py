@@ -1,4 +1,5 @@
-"""One argument: whether an object matches the description, and its value stored at its offset."""
+"""The code for one argument: it tests whether an object matches the description, and stores the
+value at its offset."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""The function for Python: it looks an argument list up among the recorded ones, packs it and calls
-the driver, without allocating a Python object."""
+"""The function that Python calls. It compares the arguments with the recorded entries, packs them
+and calls the driver, without allocating a Python object."""
 
 from __future__ import annotations
 

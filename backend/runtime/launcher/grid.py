@@ -1,4 +1,4 @@
-"""The grid: a number, a tuple, or a function of the arguments by name."""
+"""The code for the grid: a number, a tuple, or a function of the arguments by name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Numbers of Python's objects, and whether they are what an argument has to be."""
+"""The code that converts Python objects to numbers, and tests them against the conditions of an
+argument."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Launch programs: an interpreter of their instructions (`launch_program.Code`), and the encoding
-of tensor maps."""
+"""The interpreter of launch programs (`launch_program.ProgramCode`), and the encoding of tensor
+maps."""
 
 from __future__ import annotations
 

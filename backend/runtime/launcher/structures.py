@@ -1,4 +1,5 @@
-"""The structures that Python fills and machine code reads, and their fields in LLVM text."""
+"""The structures that Python fills and machine code reads, and access to their fields in LLVM
+text."""
 
 from __future__ import annotations
 
@@ -11,7 +12,7 @@ DIMENSIONS = 5
 
 
 class ArgStruct(ctypes.Structure):
-    """An argument (`native_launcher.Arg`); `count` of `parts`."""
+    """An argument (`native_launcher.Arg`). `count` is the number of `parts`."""
 
     _fields_ = [
         *((name, ctypes.c_int32) for name in ("kind", "divisor", "flags", "offset")),
@@ -28,9 +29,9 @@ class PartStruct(ctypes.Structure):
 
 
 class EntryStruct(ctypes.Structure):
-    """An argument list and its launch (`native_launcher.Entry`): `count` of `args`, the number of
-    `words` that the kernel is passed, the launch `program` with its `registers` and tensor `maps`,
-    and the function that executes it."""
+    """An entry: a list of arguments and its launch (`native_launcher.Entry`). It has `count`
+    arguments `args`, the number of `words` that the kernel takes, the launch `program` with its
+    `registers` and tensor `maps`, and the function that executes it."""
 
     _fields_ = [
         ("next", ctypes.c_void_p), ("names", ctypes.c_void_p), ("positional", ctypes.c_int64),
@@ -44,7 +45,7 @@ class EntryStruct(ctypes.Structure):
 
 
 class StateStruct(ctypes.Structure):
-    """The first entry, the fallback where no entry fits, `cuLaunchKernel` and
+    """The first entry, the fallback if no entry matches, and the addresses of `cuLaunchKernel` and
     `cuTensorMapEncodeTiled`."""
 
     _fields_ = [(name, ctypes.c_void_p) for name in ("first", "slow", "launch", "encode")]

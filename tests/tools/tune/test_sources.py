@@ -10,7 +10,7 @@ from tileir.backend.tuning import ParameterRole
 from tileir.errors import ToolError
 from tileir.tools.tuning.directives import directives, resolve_extents
 from tileir.tools.tuning.expressions import numbers
-from tileir.tools.tuning.problems import Wish, choices_in, problem_of
+from tileir.tools.tuning.problems import TuneSettings, choices_in, problem_of
 from tileir.tools.tuning.sources import load_module
 
 ROOT = Path(__file__).parents[3]
@@ -85,7 +85,7 @@ def test_choices_are_numbers_and_words():
 
 
 def test_a_module_has_the_compilers_parameters():
-    problem = problem_of(EXAMPLE, None, Wish(tried={"num_warps": (2, 4)}))
+    problem = problem_of(EXAMPLE, None, TuneSettings(tried={"num_warps": (2, 4)}))
     names = {p.name: p.choices for p in problem.space.parameters}
     assert names.keys() == {"num_stages", "num_warps"}
     assert names["num_warps"] == (2, 4) and {1, 2, 3, 4} <= set(names["num_stages"])
@@ -102,7 +102,7 @@ def test_a_module_has_the_compilers_parameters():
 
 
 def test_a_program_has_its_tunables_and_an_interpreter_to_say_what_is_right():
-    problem = problem_of(str(LISTING), None, Wish(GIVEN, spaces=("factory",)))
+    problem = problem_of(str(LISTING), None, TuneSettings(GIVEN, spaces=("factory",)))
     assert len(problem.space) == 4 * 4 * 2
     point = {"TM": 32, "TN": 64, "TK": 8}
     assert problem.job(point).grid == (2, 2)
@@ -115,7 +115,7 @@ def test_a_program_has_its_tunables_and_an_interpreter_to_say_what_is_right():
 
 
 def test_the_papers_space_of_its_own_listing():
-    problem = problem_of(str(LISTING), None, Wish(GIVEN, spaces=("mapl19",)))
+    problem = problem_of(str(LISTING), None, TuneSettings(GIVEN, spaces=("mapl19",)))
     assert len(problem.space) == 27 * 27 * 3
     assert {p.name for p in problem.space.parameters} == {
         "TM", "micro.TM", "nano.TM", "TN", "micro.TN", "nano.TN", "TK",
@@ -130,7 +130,7 @@ def test_the_papers_space_of_its_own_listing():
 def test_configurations_of_tritons_autotuner_are_points(tmp_path):
     file = tmp_path / "kernels.py"
     file.write_text(TRITON)
-    problem = problem_of(f"{file}:double", None, Wish())
+    problem = problem_of(f"{file}:double", None, TuneSettings())
     assert list(problem.space) == [{"BLOCK": 16, "num_warps": 1}, {"BLOCK": 32, "num_warps": 2}]
     job = problem.job({"BLOCK": 32, "num_warps": 2})
     assert job.options == {"num_warps": 2}
@@ -138,20 +138,20 @@ def test_configurations_of_tritons_autotuner_are_points(tmp_path):
     inputs = problem.inputs()
     np.testing.assert_allclose(problem.expected(inputs)["y"], 2 * inputs["x"])
     with pytest.raises(ToolError, match="has 2 kernels"):
-        problem_of(str(file), None, Wish())
+        problem_of(str(file), None, TuneSettings())
     with pytest.raises(ToolError, match="no kernel or problem third"):
-        problem_of(f"{file}:third", None, Wish())
+        problem_of(f"{file}:third", None, TuneSettings())
 
 
 def test_what_cannot_be_tuned_is_refused(tmp_path):
     with pytest.raises(ToolError, match="no value to run on"):
-        problem_of(str(LISTING), None, Wish(GIVEN[1:3]))
+        problem_of(str(LISTING), None, TuneSettings(GIVEN[1:3]))
     with pytest.raises(ToolError, match="only a file of Python"):
-        problem_of(f"{LISTING}:x", None, Wish())
+        problem_of(f"{LISTING}:x", None, TuneSettings())
     with pytest.raises(ToolError, match="cannot read"):
-        problem_of(str(tmp_path / "none.py"), None, Wish())
+        problem_of(str(tmp_path / "none.py"), None, TuneSettings())
     with pytest.raises(ToolError, match="no tunable is an extent"):
-        problem_of(EXAMPLE, None, Wish(spaces=("mapl19",)))
+        problem_of(EXAMPLE, None, TuneSettings(spaces=("mapl19",)))
 
 
 @pytest.mark.parametrize(
