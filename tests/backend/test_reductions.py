@@ -8,7 +8,6 @@ from functools import partial
 import numpy as np
 import pytest
 
-from tests.sizes import for_each
 from tileir import interpret
 from tileir.backend import compile as compile_module
 from tileir.backend.executors import SimtExecutor
@@ -113,22 +112,6 @@ def test_padding_and_lanes_left_out_take_no_part(
     shape: tuple[int, ...], axis: int, combiner: str, predicate: str, warps: int
 ) -> None:
     """Extents that are no powers of two are padded; a predicate leaves out one element, or all."""
-    check_against_interpreter(shape, axis, combiner, predicate, warps)
-
-
-@for_each(("shape", "axis"), [((130,), 0), ((64,), 0), ((8, 32), 1)])
-@for_each("predicate", ["", "tile", "scalar"])
-def test_functions_take_no_padding_and_no_lanes_left_out(
-    shape: tuple[int, ...], axis: int, predicate: str
-) -> None:
-    """Whole registers of padding; and predicates without any padding."""
-    for combiner, warps in (("@largest", 1), ("@greater", 4)):
-        check_against_interpreter(shape, axis, combiner, predicate, warps)
-
-
-def check_against_interpreter(
-    shape: tuple[int, ...], axis: int, combiner: str, predicate: str, warps: int
-) -> None:
     module = parse(program(shape, axis, combiner, predicate, warps))
     kind = np.int8 if combiner == "@least" else np.int32
     x = np.random.default_rng(len(shape)).integers(-9, 10, shape).astype(kind) | 1
