@@ -26,7 +26,12 @@ from tileir.backend.tma.delinearize import (
     delinearize,
 )
 from tileir.backend.tma.host_expressions import host_values
-from tileir.backend.tma.nonnegative_starts import entry_values, kernel_checks, may_be_negative
+from tileir.backend.tma.nonnegative_starts import (
+    entry_values,
+    is_negative_at_origin,
+    kernel_checks,
+    may_be_negative,
+)
 from tileir.machine import Machine, Tensor
 from tileir.refusal import Refusal
 from tileir.textual import parse
@@ -410,3 +415,22 @@ def test_starts_from_memory_that_decrease_are_no_blocks() -> None:
     ):  # fmt: skip
         function, access = access_from(start, offset)
         assert may_be_negative(function, access) == expected
+
+
+@pytest.mark.parametrize(("terms", "constant", "expected"), [
+    ({"v": 1}, -4, True), ({"v": 1, "k": 1}, -4, True), ({"v": 1, "k": 3}, -1, True),
+    ({"k": 1}, -4, False), ({"k": 1, "c": 2}, -4, False), ({"v": 1, "k": -1}, -4, False),
+    ({"v": -1}, -4, False), ({"v": 1}, 0, False), ({"v": 1}, 4, False), ({}, -4, True),
+])  # fmt: skip
+def test_starts_below_0_that_only_the_host_can_raise(
+    terms: dict[str, int], constant: int, expected: bool
+) -> None:
+    """A start that increases from a negative number is negative at first, unless the host knows all
+    that it depends on."""
+    function, access = access_from(form_of(**terms), form_of())
+    form = access.dimensions[0].start + Polynomial({(): constant})
+    facts = HostFacts(
+        affine(function), ranges(function), host_values(function).__contains__,
+        entry_values(function).__contains__,
+    )  # fmt: skip
+    assert is_negative_at_origin(facts, form) == expected

@@ -16,6 +16,7 @@ from tileir.backend.shared_memory import hazards
 
 LINES = {
     "store": "store %p, %v",
+    "load": "%{} = load f32<64, #a> %p",
     "reversed load": "%{} = load f32<64, #a> %q",
     "store of a thread": "store %x, 1.0",
     "load of a thread": "%{} = load f32 %x",
