@@ -17,6 +17,7 @@ from tileir.backend.shared_memory.hazards import Hazards, HazardState, PendingAc
 from tileir.backend.shared_memory.place_barriers import _leaving
 from tileir.backend.shared_memory.requirements import SharedMemoryPlan
 from tileir.backend.shared_memory.thread_conflicts import GlobalAccess, SyncScope
+from tileir.backend.simt.counts import Counts
 from tileir.backend.simt.shadow import RaceError
 from tileir.backend.target import target
 from tileir.builder import F32, I32, Builder, Expr, Var, pointer
@@ -150,6 +151,23 @@ def test_threads_wait_where_rows_are_nearer_than_what_is_accessed(count: int) ->
         for length in random.Random(seed).sample(LENGTHS, 5):
             x = np.zeros(SIZE, np.float32)
             SimtExecutor().launch(module, None, 1, [x, 4, length], num_warps=4)
+
+
+def test_threads_wait_seldom_where_rows_are_far_apart() -> None:
+    """Fewer barriers are executed than where rows are near."""
+    fewer = 0
+    for seed in range(8):
+        executed: list[int] = []
+        for length in (1, 600):
+            counts, x = Counts(), np.zeros(SIZE, np.float32)
+            arguments = [x, 3, length]
+            SimtExecutor().launch(
+                strided_program(seed), None, 1, arguments, num_warps=4, counts=counts
+            )
+            executed.append(sum(each.barriers for each in counts.by_op.values()))
+        assert executed[1] <= executed[0]
+        fewer += executed[1] < executed[0]
+    assert fewer >= 3
 
 
 def test_rows_race_without_barriers(monkeypatch: pytest.MonkeyPatch) -> None:
