@@ -110,9 +110,10 @@ def run(seed: int) -> None:
 LENGTHS = (0, 1, 31, 64, 127, 128, 129, 256, -64, -127, -128)
 
 
-def strided_program(seed: int) -> Module:
+def strided_program(seed: int, *, uneven: bool = False) -> Module:
     """A loop over rows whose distance is a parameter, by a counter, by the number of the iteration
-    or by both, with accesses before the loop, too."""
+    or by both, with accesses before the loop, too. With `uneven`, the counter
+    may also move otherwise."""
     choose, b = random.Random(seed), Builder()
 
     def add_access(x: Expr, rows: list[Expr]) -> None:
@@ -137,18 +138,21 @@ def strided_program(seed: int) -> Module:
             rows = [i * s * scale] * by_number + [moving.get()] * (by_counter or not by_number)
             for _ in range(choose.randint(1, 2)):
                 add_access(x, rows if choose.random() < 0.8 else [])
-            moving.set(moving.get() + s * scale + more)
+            now = moving.get()
+            other = choose.choice((now + i * s, s - now, now * 2, s * scale, now + n * s - 2 * s))
+            is_even = not uneven or choose.random() < 0.4
+            moving.set(now + s * scale + more if is_even else other)
             if later:
                 add_access(x, [moving.get()])
     return b.module()
 
 
-@pytest.mark.parametrize("count", few_or_all(14, 300))
+@pytest.mark.parametrize("count", few_or_all(10, 300))
 def test_threads_wait_where_rows_are_nearer_than_what_is_accessed(count: int) -> None:
     """The distance of rows is known when the kernel runs: nearer rows, and overlapping ones."""
     for seed in range(count):
-        module = strided_program(seed)
-        for length in random.Random(seed).sample(LENGTHS, 5):
+        module = strided_program(seed, uneven=seed % 2 == 1)
+        for length in random.Random(seed).sample(LENGTHS, 4):
             x = np.zeros(SIZE, np.float32)
             SimtExecutor().launch(module, None, 1, [x, 4, length], num_warps=4)
 
