@@ -127,7 +127,7 @@ def add_and_keep_largest(name: str, operands: list[ThreadValues]) -> list[Thread
     return [ThreadValues(a + b), ThreadValues(np.maximum(i, j))]
 
 
-@pytest.mark.parametrize("count", few_or_all(15, 1500))
+@pytest.mark.parametrize("count", few_or_all(30, 1500))
 def test_functions_take_what_takes_part(count: int) -> None:
     """No padding, such as that of whole registers, and no elements that a predicate leaves out; of
     elements all of which are left out nothing is known."""

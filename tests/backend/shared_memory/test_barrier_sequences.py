@@ -96,7 +96,7 @@ def test_pairs_of_ops_decide(seed: int) -> None:
 
 @for_each("most", (1, 2))
 @for_each("seed", range(20))
-def test_every_pair_is_separated_where_few_accesses_are_kept_apart(
+def test_every_pair_is_separated_where_few_accesses_are_kept(
     seed: int, most: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Beyond that number, what is known is that a parameter was accessed: more barriers, but none

@@ -157,7 +157,7 @@ def test_threads_wait_where_rows_are_nearer_than_what_is_accessed(count: int) ->
             SimtExecutor().launch(module, None, 1, [x, 4, length], num_warps=4)
 
 
-def test_threads_wait_seldom_where_rows_are_far_apart() -> None:
+def test_threads_wait_seldom_where_rows_are_distant() -> None:
     """Fewer barriers are executed than where rows are near."""
     fewer = 0
     for seed in range(8):

@@ -18,7 +18,7 @@ SCALARS = (Value(I32), Value(I64), Value(I32))
 
 
 def step(choose: random.Random) -> RuntimeStep:
-    """The sum of multiples of products of scalars, and of 1."""
+    """The sum of multiples of scalars, of two of them multiplied, and of 1."""
     monomials = [(a,) for a in SCALARS] + [(SCALARS[0], SCALARS[1]), ()]
     chosen = [SCALARS[:1], *choose.sample(monomials[1:], choose.randint(0, 3))]
     return RuntimeStep(tuple((m, choose.choice((1, 4, 8, 12, -4, -128, 256))) for m in chosen))
