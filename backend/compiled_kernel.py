@@ -240,10 +240,8 @@ class CompiledKernel:
 
         plan, shared = self.plan, max(self.plan.shared, code.shared)
         dots, function = _DOTS in self.ptx, last.functions[plan.kernel]
-        if dots:
-            alone = is_persistent(function)
-        else:
-            alone = divides_its_loops(function) or is_recurrence(function, 32 * plan.num_warps)
+        alone = is_persistent(function) if dots else divides_its_loops(function)
+        alone = alone or is_recurrence(function, 32 * plan.num_warps)
         choice = RegisterChoice(machine_of(plan.target), plan.num_warps, shared, alone, dots)
         best = code if bounded else choice.best(self.ptx, code, self._assembled_from)
         if self.generate is None:

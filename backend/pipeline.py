@@ -163,6 +163,12 @@ def _form_remainders(function: Function, context: Any) -> Function:
     return form_remainders(function)
 
 
+def _divides_without_dots(function: Function, context: Any) -> bool:
+    """Whether a division may limit the width of an access, and no dot needs the registers that a
+    second version of the access takes."""
+    return _divides(function, context) and not has_op(function, "dot", "gpu.wgmma")
+
+
 def _divides_wide(function: Function, context: Any) -> bool:
     """Whether a scalar of 64 bits is divided."""
     return any(op.divides and op.results[0].type is I64 for op in function.ops)
@@ -268,6 +274,13 @@ def _check_registers_suffice(function: Function, context: Context) -> Function:
 
     check_registers(function, context.num_warps, context.target)
     return function
+
+
+def _version_nonnegative_dividends(function: Function, context: Context) -> Function:
+    from tileir.backend.transforms.nonnegative_dividends import version_nonnegative_dividends
+
+    threads = context.warps_of(function) * context.target.lanes
+    return version_nonnegative_dividends(function, threads)
 
 
 def _version_full_tiles(function: Function, context: Context) -> PassResult:
@@ -582,6 +595,8 @@ GPU = (
     Stage("stage-halo", _stage_halo, _may_reread, snapshot="halo", marker="halo"),
     Stage("form-remainders", _form_remainders, _divides, Scope.EACH),
     Stage("narrow-divisions", _narrow_divisions, _divides_wide, Scope.EACH),
+    Stage("version-nonnegative-dividends", _version_nonnegative_dividends, _divides_without_dots,
+          Scope.EACH),
     Stage("check-registers", _check_registers_suffice),
     Stage("version-full-tiles", _version_full_tiles, scope=Scope.EACH, marker="full_tiles"),
     Stage("rematerialize", _rematerialize, _is_register_limited, snapshot="full_tiles"),
@@ -615,9 +630,13 @@ ORDER = (
     ("stage-halo", "form-remainders", "it knows the indices of windows as they are written"),
     ("form-remainders", "narrow-divisions", "quotients and remainders share truncated numbers"),
     ("form-remainders", "assign-layouts", "remainders tell which elements are neighbours"),
+    ("form-remainders", "version-nonnegative-dividends", "remainders tell which are neighbours"),
+    ("scalarize-pointer-steps", "version-nonnegative-dividends", "its scalars have signs"),
+    ("version-nonnegative-dividends", "version-full-tiles", "hints about masks need no version"),
     ("scalarize-pointer-steps", "async-pipeline", "the copies need one pointer per stage"),
     ("async-pipeline", "choose-num-warps", "the tiles that are left in registers decide"),
     ("multiply-stored-operands", "stage-operands", "warpgroups compute the dots that they can"),
+    ("choose-num-warps", "version-nonnegative-dividends", "a thread needs two elements"),
     ("choose-num-warps", "version-full-tiles", "tiles of one element per thread need no version"),
     ("stage-halo", "version-full-tiles", "staged tiles are loaded under the masks of windows"),
     ("version-full-tiles", "assign-layouts", "masks limit the width of accesses"),

@@ -92,12 +92,14 @@ def _scale(mine: Array, exact: Array) -> float:
 
 def _scale_error(exact: Array, bound: Array) -> float:
     """The error bound of the scale. Errors of elements are independent except for the roundings
-    that are relative to an element, a quarter of which may be common to all."""
+    that are relative to an element, a quarter of which may be common to all. Those of few elements
+    do not cancel."""
     norm = float((exact * exact).sum())
     if not norm:
         return 0.0
     independent = float(np.sqrt((bound * bound * exact * exact).sum())) / norm
-    common = float(np.median(bound[exact != 0] / np.abs(exact[exact != 0]))) / 4
+    relative = bound[exact != 0] / np.abs(exact[exact != 0])
+    common = float(np.median(relative)) * (0.25 + 0.5 / len(relative) ** 0.5)
     return max(min(independent, common), independent / SPREAD)
 
 

@@ -1,4 +1,9 @@
-"""The overhead of tileir in Triton: host time of a launch, and of `import triton`."""
+"""The overhead of tileir in Triton: host time of a launch, and of `import triton`.
+
+The cores of a machine differ by tens of percent in such times. So each repeat takes one core, on
+which the processes of all settings launch, one after another, in an order that rotates. What else
+runs on the machine only adds time: a ratio is that of the least times.
+"""
 
 from __future__ import annotations
 
@@ -31,28 +36,34 @@ print(time.process_time() - begin)
 def main() -> int:
     parser = argparse.ArgumentParser()
     parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--repeats", type=int, default=9)
     parser.add_argument("--imports", type=int, default=15)
     parser.add_argument("--no-gpu", action="store_true")
-    parser.add_argument("--child", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("--child", type=int, metavar="CORE", help=argparse.SUPPRESS)
     options = parser.parse_args()
-    if options.child:
-        options.out.write_text(json.dumps(measure()))
+    if options.child is not None:
+        options.out.write_text(json.dumps(measure(options.child)))
         return 0
     with tempfile.TemporaryDirectory() as folder:
         work = Path(folder)
         results: dict[str, Any] = {"import": imports(work, options.imports)}
         repeats = 0 if options.no_gpu else options.repeats
         rows: dict[str, list[dict[str, Any]]] = {name: [] for name in SETTINGS}
-        for _ in range(repeats):
-            for name in SETTINGS:
-                rows[name].append(child(work, name))
-                results["launches"] = table(rows)
-                options.out.write_text(json.dumps(results, indent=1) + "\n")
+        cores, names = sorted(os.sched_getaffinity(0)), list(SETTINGS)
+        for repeat in range(repeats):
+            core = cores[repeat * len(cores) // repeats]
+            first = repeat % len(names)
+            for name in names[first:] + names[:first]:
+                rows[name].append(child(work, name, core))
+            results["launches"] = table(rows)
+            options.out.write_text(json.dumps(results, indent=1) + "\n")
     options.out.write_text(json.dumps(results, indent=1) + "\n")
     print("import triton, ms:", results["import"])
     for kind, row in results.get("launches", {}).items():
-        print(f"{kind:28}", *(f"{name} {cell['us']:.2f} us" for name, cell in row.items()))
+        print(
+            f"{kind:28}",
+            *(f"{name} {cell['us']:.2f} {cell['least']:.2f} us" for name, cell in row.items()),
+        )
     return 0
 
 
@@ -85,9 +96,9 @@ def imports(work: Path, count: int) -> dict[str, float]:
     return {name: round(statistics.median(values), 2) for name, values in milliseconds.items()}
 
 
-def child(work: Path, name: str) -> dict[str, Any]:
+def child(work: Path, name: str, core: int) -> dict[str, Any]:
     out = work / "row.json"
-    command = [sys.executable, "-P", __file__, "--out", str(out), "--child"]
+    command = [sys.executable, "-P", __file__, "--out", str(out), "--child", str(core)]
     done = subprocess.run(
         command, env=environment(work, name), check=False, capture_output=True, text=True
     )
@@ -98,36 +109,49 @@ def child(work: Path, name: str) -> dict[str, Any]:
 
 
 def table(measured: dict[str, list[dict[str, Any]]]) -> dict[str, Any]:
-    """Totals by kind and compiler: the median of the processes' medians, and all of these."""
+    """Rows by kind and setting: the median and the least of the processes' medians, the ratio of
+    Triton's least time to the least, and the medians of all processes, one for each core."""
     rows: dict[str, Any] = {}
     for name, runs in measured.items():
         for kind in dict.fromkeys(k for run in runs for k in run):
-            cells = [run[kind] for run in runs if kind in run]
-            times = [cell["us"] for cell in cells if "us" in cell]
-            us = round(statistics.median(times), 3) if times else float("nan")
-            rows.setdefault(kind, {})[name] = {**cells[-1], "us": us, "all": times}
+            cells = [run.get(kind, {}) for run in runs]
+            times = [cell.get("us", float("nan")) for cell in cells]
+            least = min(times, default=float("nan"))
+            row = {**cells[-1], "us": median(times), "least": least, "all": times}
+            of_triton = rows.get(kind, {}).get("triton", row)["least"]
+            rows.setdefault(kind, {})[name] = {**row, "ratio": round(of_triton / least, 3)}
     return rows
 
 
-def measure() -> dict[str, Any]:
-    """In a process of one compiler: microseconds of each kind of launch."""
+def median(values: list[float]) -> float:
+    """The median of those that are not NaN."""
+    numbers = [value for value in values if value == value]
+    return round(statistics.median(numbers), 3) if numbers else float("nan")
+
+
+def measure(core: int) -> dict[str, Any]:
+    """In a process of one compiler: microseconds of each kind of launch on the core."""
     import torch  # type: ignore[import-not-found]
     from launch_kernels import SOURCE, TRITON, import_source  # type: ignore[import-not-found]
 
     torch.manual_seed(0)
     rows: dict[str, Any] = {}
+    cores = os.sched_getaffinity(0)
     with tempfile.TemporaryDirectory() as folder:
         kernels = import_source(Path(folder), "launched", TRITON + SOURCE)
         for kind, make in KINDS.items():
             call, check = make(kernels, torch)
             kernel = call()
             torch.cuda.synchronize()
+            os.sched_setaffinity(0, {core})  # this thread; those of the driver run elsewhere
+            us = host_microseconds(call, torch.cuda.synchronize)
+            os.sched_setaffinity(0, cores)
             metadata = kernel.metadata if kernel is not None else None
             rows[kind] = {
                 "right": bool(check()),
                 "by": str(getattr(metadata, "compiled_by", "triton")).split()[0],
                 "maps": bool(getattr(metadata, "tileir_tensor_maps", None)),
-                "us": host_microseconds(call, torch.cuda.synchronize),
+                "us": us,
             }
     return rows
 

@@ -102,7 +102,7 @@ class Lowering:
         fixed, moving = layout.registers[register][dim], self.offset(layout, dim)
         if moving is None:
             return self.thread.integer(fixed)
-        if _overlap(layout, dim):
+        if contributions_overlap(layout, dim):
             return _swizzled_coordinate(self.thread, layout, register, dim)
         if not fixed:
             return moving
@@ -120,7 +120,7 @@ class Lowering:
             if extent <= size:
                 continue
             fixed = layout.registers[register][dim]
-            if not _overlap(layout, dim):
+            if not contributions_overlap(layout, dim):
                 if fixed >= size:
                     return "false"
                 if fixed + thread_span(layout, dim) < size:
@@ -273,7 +273,7 @@ def _scaled_bit(thread: Thread, index: str, bit: int, step: int) -> str:
     return thread.binary("mul", I32, one, thread.integer(step))
 
 
-def _overlap(layout: Layout, dim: int) -> bool:
+def contributions_overlap(layout: Layout, dim: int) -> bool:
     """Whether bits of registers, lanes and warps overlap in the coordinate along `dim`, so that it
     is not the sum of their contributions."""
     seen = 0

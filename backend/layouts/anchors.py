@@ -45,6 +45,8 @@ _WORD = 4
 _ADDED_ALONE = 64
 """The cost of an atomic addition of floats smaller than a word, which is a loop of
 compare-and-swap. Lanes whose elements share a word repeat it. Two neighbours take one addition."""
+_STRIDE = 64
+"""The assumed distance in bytes of neighbours that are a stride apart."""
 _PER_LINE = 4
 """Instructions that a multiprocessor issues while it accesses a line in its first cache."""
 _ATOMIC = "atomic_rmw"
@@ -57,14 +59,15 @@ _SCATTER = "gpu.cluster_scatter"
 
 class _AnchoredAccess:
     """An access of elements of `size` bytes, `width` of them at once, that runs `frequency` times.
-    `sectors` tells whether the sectors count that two writes of 16 bytes share, and `adds` whether
-    it adds floats to memory."""
+    `sectors` tells whether the sectors count that two writes of 16 bytes share, `adds` whether it
+    adds floats to memory, and `far` whether neighbours are a stride apart."""
 
     def __init__(
-        self, width: int, size: int, write: bool, frequency: int, sectors: bool, adds: bool
-    ) -> None:
+        self, width: int, size: int, write: bool, frequency: int, sectors: bool, adds: bool,
+        far: bool,
+    ) -> None:  # fmt: skip
         self.width, self.size, self.write = width, size, write
-        self.frequency, self.sectors, self.adds = frequency, sectors, adds
+        self.frequency, self.sectors, self.adds, self.far = frequency, sectors, adds, far
 
     def scatters(self, owned: int) -> bool:
         """Whether lanes that own `owned` neighbours leave expensive gaps in the addresses of an
@@ -79,6 +82,8 @@ class _AnchoredAccess:
         width = min(self.width, owned)
         if self.adds and width * self.size < _WORD:
             return self.frequency * _ADDED_ALONE
+        if self.far:
+            return self.frequency * (1 + min(_LANES, owned * _LANES * _STRIDE / LINE_BYTES))
         if not self.scatters(owned):
             return self.frequency * 2 / width
         lines = max(1.0, owned * self.size * _LANES / LINE_BYTES)
@@ -225,8 +230,9 @@ class AnchorLayouts:
 
         An access may be narrower than the layout because of its alignment. A write may be narrower
         because its elements are larger than those of another access, or are not known to be
-        neighbours. The width is then the one at which the accesses of that shape and order, and
-        scans in that direction, cost least; the smallest of several. Results of dots do not count.
+        neighbours. Elements a stride apart are in fewer lines if lanes own neighbours. The width is
+        then the one at which the accesses of that shape and order, and scans in that direction,
+        cost least; the smallest of several. Results of dots do not count.
         Shapes that differ by extents of 1 have one width: rows are computed with vectors.
         """
         around = loops(self.function)
@@ -237,7 +243,8 @@ class AnchorLayouts:
                 shape, order, _ = self._wish(op)
                 if op in self._results:
                     continue  # it has a layout of its own
-                if self.contiguity.runs(op.inputs[0])[order[0]] > 1 or self._is_near(op, order[0]):
+                has_runs = self.contiguity.runs(op.inputs[0])[order[0]] > 1
+                if has_runs or self._is_near(op, order[0]) or self._is_far(op, order[0]):
                     access = self._access(op, order[0], around.frequency(label))
                     key = _without_ones(shape, order)
                     groups.setdefault(key, []).append(access)
@@ -313,7 +320,8 @@ class AnchorLayouts:
         # Next to dots, wide loads of operands save more than wide stores, which run once.
         sectors = write and not self._multiplies
         adds = op.mnemonic == _ATOMIC and cast(Any, op).op.value == "fadd"
-        return _AnchoredAccess(width, _element_bytes(type), write, frequency, sectors, adds)
+        size, far = _element_bytes(type), self._is_far(op, dim)
+        return _AnchoredAccess(width, size, write, frequency, sectors, adds, far)
 
     def _is_result(self, op: Op) -> bool:
         """Whether `op` writes, or adds to memory, what is computed of dots, element by element, and
@@ -384,6 +392,14 @@ class AnchorLayouts:
             return None
         shape, order, width = _wide(op.inputs[0].type)
         return self._layout(shape, order, width)
+
+    def stores_rows(self, op: Op) -> bool:
+        """Whether `op` stores a matrix to shared memory where its rows are contiguous, as those of
+        buffers are that a role gets as parameters."""
+        if op.mnemonic != _STORED or len(shape_of(op.inputs[0].type)) != 2:
+            return False
+        buffer = definitions(self.function).get(cast(Value, op.inputs[1]))
+        return getattr(buffer, "fast", 1) == 1
 
     def _is_in_rows(self, value: Operand) -> bool:
         """Whether `value` is computed, element by element, of what is read from shared memory where

@@ -19,13 +19,16 @@ import attrs
 
 from tileir.analysis.cfg import cfg
 from tileir.analysis.loops import loops
+from tileir.analysis.uses import definitions
 from tileir.backend.layouts.anchors import AnchorLayouts, DotLayoutMap
 from tileir.backend.layouts.cost_model import PRIVATE, ComponentLayouts
+from tileir.backend.layouts.mma import is_fragment_of_result
 from tileir.backend.layouts.shape_ops import (
     HALVES,
     is_layout_only,
     operand_layout,
     operand_layout_of,
+    transposed_layout,
 )
 from tileir.backend.stage import has_op
 from tileir.effects import Effects
@@ -234,7 +237,24 @@ class _Assignment:
             return self._source(op) or self.anchors.default_layout(operand.type)
         if type(operand) is Value and operand in self.layout_of:
             return self.layout_of[operand]
-        return self.anchors.of_columns(op) or self.anchors.default_layout(operand.type)
+        return (
+            self.anchors.of_columns(op)
+            or self._layout_of_transpose(op, operand)
+            or self.anchors.default_layout(operand.type)
+        )
+
+    def _layout_of_transpose(self, op: Op, operand: Operand) -> Layout | None:
+        """The layout of the transpose of a result of a dot that `op` stores in rows of shared
+        memory: `stmatrix.trans` stores the registers as they are. None for other operands."""
+        if self.reloads or not self.anchors.stores_rows(op):
+            return None
+        trans = definitions(self.function).get(cast(Value, operand))
+        if trans is None or trans.mnemonic != "trans":
+            return None
+        source = self.layout_of.get(cast(Value, trans.inputs[0]))
+        if source is None or cast(Tile, operand.type).element.bits != 16:
+            return None
+        return transposed_layout(trans, source) if is_fragment_of_result(source) else None
 
     def _layout_of_stored_value(self, op: Op) -> Layout | None:
         """The layout of the value that an op stores, if a store from this layout costs the same."""

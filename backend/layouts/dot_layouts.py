@@ -12,13 +12,14 @@ from typing import Any, TypeAlias, cast
 
 import attrs
 
-from tileir.analysis.uses import arguments, definitions
+from tileir.analysis.uses import arguments, definitions, passed_to, uses
 from tileir.backend.layouts.anchors import DotLayoutMap
 from tileir.backend.layouts.hierarchical_tiling import Nesting, nesting_of
 from tileir.backend.layouts.mma import MmaInstruction, Vectors, instruction
 from tileir.ir import Function
 from tileir.layout import Layout, Repeat, Vector, layout
 from tileir.op import Op
+from tileir.ops.reduce import Reduce
 from tileir.ops.shape import Reshape, Trans
 from tileir.types import Element, Tile, element_of, shape_of
 from tileir.values import Operand, Value
@@ -73,14 +74,14 @@ def k_order(mma: MmaInstruction, lanes: Sequence[int]) -> KOrder:
 
 def layouts_of(
     op: Any, num_warps: int, *, rows_first: bool = False, computed: bool = False,
-    nesting: Nesting | None = None, costs: Vector = (1, 1),
+    nesting: Nesting | None = None, costs: Vector = (1, 1), columns: bool = False,
 ) -> DotLayouts:  # fmt: skip
     """The layouts of the dot `op`.
 
     `rows_first` distributes all warps along M, so that another dot can take the result as its
     operand A. With `computed`, A of `op` itself is computed from such a result. `nesting` states
     how multiply-adds divide a matrix C, `costs` the cost of an element of A and of B to each warp
-    that needs it.
+    that needs it. With `columns`, warps are along N where the costs are equal, else along M.
     """
     a, c = shape_of(op.a.type), shape_of(op.c.type)
     batch = c[0] if len(c) == 3 else None
@@ -88,7 +89,7 @@ def layouts_of(
     m, n = c[-2:]
     cut = nesting if nesting is not None and nesting.fits(c) else _usual(_element(op.c).bits)
     block = (mma.m, mma.n) if mma else cut.micro
-    spread = _spread(batch, (m, n), block, num_warps, costs, rows_first=rows_first)
+    spread = _spread(batch, (m, n), block, num_warps, costs, rows_first=rows_first, columns=columns)
     shape = _DotShape(batch, m, n, a[-1], spread)
     if mma is None:
         return _by_fma(shape, cut)
@@ -119,10 +120,11 @@ def _element(operand: Any) -> Element:
 
 def _spread(
     batch: int | None, extents: Vector, block: Vector, num_warps: int, costs: Vector,
-    *, rows_first: bool,
+    *, rows_first: bool, columns: bool,
 ) -> Vector:  # fmt: skip
     """The warps along batch, M and N that read the least: they minimize m / wm + n / wn, weighted
-    by the `costs` of rows and columns."""
+    by the `costs` of rows and columns. Of equal ones most warps are along N for `columns`, else
+    along M."""
     along = 1
     while batch and along * 2 <= num_warps and batch % (along * 2) == 0 and not num_warps % 2:
         along *= 2
@@ -136,7 +138,8 @@ def _spread(
         )
         return rows * columns, rows * block[0] * costs[0] + columns * block[1] * costs[1]
 
-    best = min(_divisors(num_warps), key=cost)
+    candidates = sorted(_divisors(num_warps), reverse=not columns)
+    best = min(candidates, key=cost)
     if rows_first and extents[0] >= block[0] * num_warps:
         best = num_warps
     return along, best, num_warps // best
@@ -255,7 +258,7 @@ def dot_layouts_of(function: Function, num_warps: int) -> DotLayoutMap:
             computed = any(_elementwise_sources(op.inputs[0], defining_ops, {}))
             layouts = dots[op] = layouts_of(
                 op, num_warps, rows_first=first, computed=computed, nesting=nesting,
-                costs=_costs(op, defining_ops),
+                costs=_costs(op, defining_ops), columns=_reduces_columns(op, function),
             )  # fmt: skip
             values[op.results[0]] = layouts.c
             _assign_accumulator(op.inputs[2], layouts.c, values, defining_ops, incoming)
@@ -329,6 +332,26 @@ def _dots_in_chains(
         chained |= dict.fromkeys(more)
         waiting += more
     yield from chained
+
+
+def _reduces_columns(dot: Op, function: Function) -> bool:
+    """Whether columns, and no rows, are reduced of what is computed element by element from the
+    result of `dot`, also through block parameters. Each is then in one warp if warps are along
+    N."""
+    waiting, seen, axes = [*dot.results], set[Value](), set[int]()
+    while waiting:
+        value = waiting.pop()
+        if value in seen:
+            continue
+        seen.add(value)
+        for op in uses(function).get(value, ()):
+            if isinstance(op, Reduce):
+                axes.add(op.axis)
+            elif op.elementwise:
+                waiting += op.results
+            else:
+                waiting += passed_to(function, op, value)
+    return axes == {0}
 
 
 def _elementwise_sources(

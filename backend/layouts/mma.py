@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import attrs
 
-from tileir.layout import Vector
+from tileir.layout import Layout, Vector
 from tileir.types import BF16, F16, F32, F64, I8, I32, Element, Scalar
 
 Vectors = tuple[Vector, ...]
@@ -70,6 +70,12 @@ _BF16 = MmaInstruction(16, 8, 16, BF16, F32, "bf16")
 _TF32 = MmaInstruction(16, 8, 8, F32, F32, "tf32")
 _S8 = MmaInstruction(16, 8, 32, I8, I32, "s8")
 _F64 = MmaInstruction(8, 8, 4, F64, F64, "f64")
+
+
+def is_fragment_of_result(layout: Layout) -> bool:
+    """Whether warps own results of 16-bit or 32-bit matrix instructions: pairs of columns."""
+    register, lane = _F16.c()
+    return layout.lane == lane and layout.register[:1] == register[:1]
 
 
 def instruction(operand: Element, precision: str) -> MmaInstruction | None:

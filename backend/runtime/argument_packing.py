@@ -168,6 +168,8 @@ def _pointer(
     like = None
     if _fits(divisor, flags, checked.address):
         like = like_array(value, checked, offset, argument.name, divisor, flags)
+        if like is not None and argument.name in policy.reinterpreted:
+            like = attrs.evolve(like, dtype=None)
     return PackedArgument((checked.address,), like, checked)
 
 

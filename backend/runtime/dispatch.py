@@ -32,7 +32,8 @@ from tileir.backend.runtime.native_launcher import Arg, ArgKind, Entry, Part, Pa
 from tileir.executor import Done, Fixed, Parts
 
 STREAM = "stream"
-"""The keyword of a call for the handle of a CUDA stream, or an object that has one."""
+"""The name of the argument of a call for the handle of a CUDA stream, or an object that has one:
+a keyword, or one of the positional names."""
 
 _FIRST = 2
 """The calls before machine code is generated: it takes time, and a program that launches a kernel
@@ -143,14 +144,14 @@ class Dispatcher:
         resolved = self.resolve(grid, arguments, kernel_keywords)
         if isinstance(resolved, Done):
             return resolved.result
-        call = _Call(self.machine, resolved, keywords.get(STREAM))
+        passed = dict(zip(self.positional, arguments, strict=False)) | keywords
+        call = _Call(self.machine, resolved, passed.get(STREAM))
         extents = extents_of(grid(dict(resolved.meta)) if callable(grid) else grid)
         if 0 in extents:
             return resolved.result
         launched = call.launch(extents)
         self._calls += 1
         if launched.handle and self._calls >= _FIRST and native_launcher.is_supported():
-            passed = dict(zip(self.positional, arguments, strict=False)) | keywords
             self._remember(call, launched, len(arguments), passed, tuple(keywords))
         return resolved.result
 

@@ -86,8 +86,8 @@ class Arg:
     The value, or the address, is in `low` to `high` and a multiple of `divisor` (by `flags`, not
     one). `object`: the constant, or a tensor's function for its address. `low`: of an object with
     parts the number of items, if not negative; of a float its bits. `reader`: the function of
-    a READ; for a tensor that of its device, where there are several. `name`: of the parameter, for
-    grids that are functions.
+    a READ; for a tensor that of its device, where there are several. `dtype`: of a tensor, if it
+    matters. `name`: of the parameter, for grids that are functions.
     """
 
     kind: ArgKind
@@ -207,7 +207,7 @@ def _arg(arg: Arg, references: list[Any]) -> structures.ArgStruct:
     return structures.ArgStruct(
         arg.kind, arg.divisor, arg.flags, arg.offset, arg.low, arg.high, of(arg.type),
         id(arg.object) if constant else of(arg.object), of(arg.reader), of(arg.name),
-        id(arg.dtype), arg.device, ctypes.addressof(parts), len(arg.parts),
+        of(arg.dtype), arg.device, ctypes.addressof(parts), len(arg.parts),
     )  # fmt: skip
 
 

@@ -544,8 +544,9 @@ class _Pipeline(NamedTuple):
 
 
 def _add_loads(pipeline: _Pipeline, most: int, *, refills: bool = False) -> tuple[Load, ...]:
-    """Add the vectors that the dots need to the loads of a pipeline, if `most` bytes hold all
-    stages; the scalars that they need. Stages that the loop `refills` are read in one block."""
+    """Add the vectors that the dots need, and the tiles that are carried to the next iteration, to
+    the loads of a pipeline, if `most` bytes hold all stages; the scalars that they need. Stages
+    that the loop `refills` are read in one block."""
     function, loop, loads, ahead, count = pipeline
     place = defining_blocks(function)
     dots = [] if refills else [dot for load in loads for dot in load.dots]
@@ -558,9 +559,10 @@ def _add_loads(pipeline: _Pipeline, most: int, *, refills: bool = False) -> tupl
     additional = additional_loads(
         function, loop, ahead, blocks,
         lambda op, promised: _obstacle(function, loop, [op], promised=promised),
+        _loads_for_next(function, loop),
     )  # fmt: skip
-    if count * sum(load.place.bytes for load in (*loads, *additional.vectors)) <= most:
-        loads += additional.vectors
+    if count * sum(load.place.bytes for load in (*loads, *additional.tiles)) <= most:
+        loads += additional.tiles
     return additional.scalars
 
 

@@ -10,7 +10,7 @@ from typing import cast
 import attrs
 
 from tileir.analysis.loops import Loop
-from tileir.analysis.uses import definitions, uses
+from tileir.analysis.uses import definitions, passed_to, uses
 from tileir.backend.layouts.shape_ops import is_layout_only
 from tileir.effects import Effects
 from tileir.ir import Function
@@ -29,6 +29,18 @@ def carried_loads(function: Function, loop: Loop) -> list[Load]:
     block = function.blocks[cast(str, loop.latch)]
     loads = [op for op in block.ops if isinstance(op, Load) and isinstance(op.result.type, Tile)]
     return [op for op in loads if not op.volatile and _is_carried(function, op, block.terminator)]
+
+
+def values_of_next(function: Function, loop: Loop, load: Load) -> list[Value]:
+    """The values of the next iteration that are a result of `load`, maybe in another shape."""
+    terminator = function.blocks[cast(str, loop.latch)].terminator
+    values, waiting = list[Value](), [*load.results]
+    while waiting:
+        value = waiting.pop()
+        values += passed_to(function, terminator, value)
+        for reader in uses(function).get(value, ()):
+            waiting += reader.results if is_layout_only(reader) else ()
+    return values
 
 
 def hoist_loads(function: Function, loop: Loop, loads: list[Load]) -> Function:

@@ -183,13 +183,13 @@ class PipelineExpander(LoopPipeliner):
             needed = (op.c,) if isinstance(op, Dot) else op.operands
             for load in [x for x in unread if x.results[0] in needed]:
                 if not self._transposes(op):
-                    ops += self._whole_stage(unread.pop(load), read)
+                    self.list_of(op, ops).extend(self._whole_stage(unread.pop(load), read))
             if op in unread:
                 continue  # it is read where it is needed
             if isinstance(op, Dot) and passed:
                 passed += self.dot(op, (read, self.following_stage), ops)
             elif op not in visited and op not in self.scalars and not self._transposes(op):
-                self.place(op, ops)
+                self.list_of(op, ops).append(op)
         for load in unread.values():
             ops += self._whole_stage(load, read)
         if self.refills:
@@ -301,9 +301,9 @@ class PipelineExpander(LoopPipeliner):
         at_once = not dots or any(mma_of(dot) is not None for dot in dots)
         return self.issue_copies(write, ops if at_once else self.deferred_copies)
 
-    def place(self, op: Op, ops: list[Op]) -> None:
-        """Emit an op that is neither a staged load nor a dot."""
-        ops.append(op)
+    def list_of(self, op: Op, ops: list[Op]) -> list[Op]:
+        """The list in which `op`, of an iteration whose ops so far are `ops`, is next."""
+        return ops
 
     def wait_for_stages(self, ops: list[Op]) -> None:
         """Wait until the oldest stages in flight are filled by all threads."""

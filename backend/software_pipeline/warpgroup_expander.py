@@ -114,12 +114,15 @@ class WarpgroupExpander(PipelineExpander):
         place = defining_blocks(function)
         label = place[loads[0].op.results[0]]
         self.is_single = len(dots_of(function, loop)) == 1
-        self.following = _with_views(function, following)
         self.waits: list[Op] = []
         """For the dots of an iteration that are `alone`."""
         self.is_fenced = _reads_stages_first(function.blocks[label], dots)
         """Whether a `wgmma` reads stages before the fence of an operand that threads store."""
         same_block = all(place[dot.results[0]] == label for dot in dots)
+        self.following = _with_views(function, following)
+        """Loads for the next iteration, and what sees their results in another shape."""
+        self.stores_before_wait = self._stores_before_reading(function.blocks[label])
+        """Whether the stages are waited for after threads have computed and stored an operand."""
         may_be_ahead = self.is_single and same_block and count > _FEWEST_STAGES
         self.fences_ahead = self.is_fenced and may_be_ahead and not self.alone
         """Whether the stages of the next iteration are waited for and fenced during the `wgmma`."""
@@ -204,13 +207,17 @@ class WarpgroupExpander(PipelineExpander):
         if self.has_one_barrier:
             return
         if not self.fences_ahead:
-            self._fence_stages(ops)
+            waits: list[Op] = []
+            self._fence_stages(waits)
+            place = _first_access(ops) if self.is_fenced else len(ops)
+            ops[place:place] = waits
         ops.append(BlockBarrier())
 
     def _fence_stages(self, ops: list[Op]) -> None:
         """Wait for this thread's copies into the oldest stages in flight, and let `wgmma` see
         them."""
-        ops.append(AsyncWait(pending=self.count - 2))
+        if not self.stores_before_wait:
+            ops.append(AsyncWait(pending=self.count - 2))
         if self.is_fenced:
             ops.append(AsyncFence())
 
@@ -225,11 +232,11 @@ class WarpgroupExpander(PipelineExpander):
         self.deferred_copies += copies[count:]
         return following
 
-    def place(self, op: Op, ops: list[Op]) -> None:
+    def list_of(self, op: Op, ops: list[Op]) -> list[Op]:
         """Loads for the next iteration are issued with its copies: a fence before the first
         `wgmma` would wait for them."""
         goes_later = op in self.following and not any(isinstance(x, Wgmma) for x in ops)
-        (self.deferred_copies if goes_later else ops).append(op)
+        return self.deferred_copies if goes_later else ops
 
     # Dots -----------------------------------------------------------------------------------
 
@@ -299,6 +306,8 @@ class WarpgroupExpander(PipelineExpander):
             source = self.source(each.b)
             value = each.b if source is None else self.load_tile(source, stage, ops)
             ops.append(LocalStore(value, place.results[0], none, location=each.location))
+        if self.stores_before_wait and stored == self.stored_together:
+            ops.append(AsyncWait(pending=self.count - 2))
         ops += [AsyncFence(), BlockBarrier()]
         return buffer, none, False
 
@@ -358,6 +367,16 @@ class WarpgroupExpander(PipelineExpander):
         together = {one, other} <= {*self.stored_together}
         places = {self.by_warpgroups[dot].b_place for dot in (one, other)}
         return together and one.b is other.b and len(places) == 1
+
+    def _stores_before_reading(self, block: Block) -> bool:
+        """Whether the first dot of `block` is one whose operand B threads store, and what is copied
+        ahead is not read before."""
+        first = next((op for op in block.ops if isinstance(op, Dot)), None)
+        return (
+            first in self.stored_together[:1]
+            and all(self.source(dot.b) is None for dot in self.stored_together)
+            and not any(x.through_registers and x.op not in self.following for x in self.loads)
+        )
 
     def load_tile(self, source: tuple[int, bool], stage: Operand, ops: list[Op]) -> Operand:
         """A load of a whole stage into registers."""
@@ -478,6 +497,15 @@ def _follow_loads(
     staged = {load.op for load in loads}
     first = next(i for i, op in enumerate(ops) if op in staged)
     return not any(op in dots for op in ops[:first])
+
+
+def _first_access(ops: Sequence[Op]) -> int:
+    """Where among `ops` a fence does not wait for what they write: at their first access if they
+    write, else after them."""
+    if not any(op.effects & Effects.WRITE for op in ops):
+        return len(ops)
+    accesses = Effects.READ | Effects.WRITE
+    return next(i for i, op in enumerate(ops) if op.effects & accesses)
 
 
 def _reads_stages_first(block: Block, operands: Mapping[Dot, WarpgroupOperands]) -> bool:

@@ -1,4 +1,4 @@
-"""Loop-carried tiles of pointers with a uniform step, carried as one scalar pointer."""
+"""Loop-carried tiles of pointers or integers with a uniform step, carried as one scalar."""
 
 from __future__ import annotations
 
@@ -7,12 +7,14 @@ from typing import cast
 
 import attrs
 
+from tileir.analysis.affine_mod32 import addresses
 from tileir.analysis.cfg import cfg
 from tileir.analysis.loops import Loop, loops
-from tileir.analysis.uses import definitions
+from tileir.analysis.uses import definitions, uses
 from tileir.field import Successor
 from tileir.ir import Block, Function
 from tileir.op import Op
+from tileir.ops.arith import Add, Overflow
 from tileir.ops.shape import Broadcast, ExpandDims, GetElementPtr, Reshape, Splat
 from tileir.passes.cfg_edit import map_edges
 from tileir.passes.dce import dce
@@ -31,7 +33,8 @@ def scalarize_pointer_steps(function: Function) -> PassResult:
     A tile of pointers that starts at `splat(p) + offsets` and advances by the same number of
     elements in all lanes equals `splat(q) + offsets` in every iteration, where the scalar `q`
     advances by that number. The offsets are loop-invariant, and the loop carries one pointer
-    instead of one per element.
+    instead of one per element. Likewise a tile of integers that are affine in their index and are
+    divided equals its initial value plus `splat(s)`, where the scalar `s` starts at 0.
 
     before:
         define kernel void @sum(f32* %p, f32* %to, i32 %n) {
@@ -88,24 +91,28 @@ def scalarize_pointer_steps(function: Function) -> PassResult:
                 rewritten, count = _scalarize(rewritten, loop, candidate), count + 1
     if not count:
         return PassResult(function)
-    return PassResult(dce(rewritten), (), {"tiles of pointers": count})
+    return PassResult(dce(rewritten), (), {"tiles": count})
 
 
 @attrs.frozen
-class _PointerTile:
-    """A parameter of a loop header that is a tile of pointers; the ops that compute its initial
-    value, last one first, down to a splat; the ops that advance it, in order; and the label of the
-    block that enters the loop."""
+class _CarriedTile:
+    """A parameter of a loop header that is a tile with a uniform step: its initial value; the ops
+    that advance it, in order; and the label of the block that enters the loop. `start` has the ops
+    that compute the initial value of a tile of pointers, last one first, down to a splat."""
 
     parameter: Value
+    initial: Operand
     start: tuple[Op, ...]
-    steps: tuple[GetElementPtr, ...]
+    steps: tuple[GetElementPtr | Add, ...]
     entry: str
 
 
-def _candidate(function: Function, loop: Loop, parameter: Value) -> _PointerTile | None:
+def _candidate(function: Function, loop: Loop, parameter: Value) -> _CarriedTile | None:
     kind = parameter.type
-    if not isinstance(kind, Tile) or not isinstance(kind.element, Pointer) or loop.latch is None:
+    if not isinstance(kind, Tile) or loop.latch is None:
+        return None
+    is_pointer = isinstance(kind.element, Pointer)
+    if not is_pointer and not _is_divided(function, parameter):
         return None
     outside = [p for p in cfg(function).predecessors[loop.header] if p not in loop.blocks]
     if len(outside) != 1:
@@ -113,8 +120,17 @@ def _candidate(function: Function, loop: Loop, parameter: Value) -> _PointerTile
     first, last = (list(_arguments(function, x, loop, parameter)) for x in (outside[0], loop.latch))
     if len(first) != 1 or len(last) != 1:
         return None
-    start, steps = _start(function, first[0]), _steps(function, last[0], parameter)
-    return _PointerTile(parameter, start, steps, outside[0]) if start and steps else None
+    start = _start(function, first[0]) if is_pointer else ()
+    steps = _steps(function, last[0], parameter)
+    if not steps or (is_pointer and not start):
+        return None
+    return _CarriedTile(parameter, first[0], start, steps, outside[0])
+
+
+def _is_divided(function: Function, tile: Value) -> bool:
+    """Whether `tile` is affine and divided: the sign of a scalar can be tested."""
+    divides = any(op.divides for op in uses(function).get(tile, ()))
+    return divides and addresses(function).of(tile) is not None
 
 
 def _arguments(function: Function, label: str, loop: Loop, parameter: Value) -> Iterator[Operand]:
@@ -139,18 +155,23 @@ def _start(function: Function, value: Operand) -> tuple[Op, ...]:
         value = op.inputs[0]
 
 
-def _steps(function: Function, value: Operand, parameter: Value) -> tuple[GetElementPtr, ...]:
+def _steps(function: Function, value: Operand, parameter: Value) -> tuple[GetElementPtr | Add, ...]:
     """The uniform steps from `parameter` to `value`; empty where other ops are between them."""
-    op_of, steps = definitions(function), list[GetElementPtr]()
+    op_of, steps = definitions(function), list[GetElementPtr | Add]()
     while value is not parameter:
         op = op_of.get(value) if isinstance(value, Value) else None
-        if not isinstance(op, GetElementPtr) or op.predicate is not None:
+        if not isinstance(op, (GetElementPtr, Add)) or op.predicate is not None:
             return ()
-        if _uniform_value(function, op.index) is None:
+        if _promises(op) or _uniform_value(function, op.inputs[1]) is None:
             return ()
         steps.append(op)
-        value = op.pointer
+        value = op.inputs[0]
     return tuple(reversed(steps))
+
+
+def _promises(op: GetElementPtr | Add) -> bool:
+    """Whether `op` promises that it does not wrap, as additions in another order may."""
+    return isinstance(op, Add) and op.overflow is not Overflow.NONE
 
 
 def _uniform_value(function: Function, index: Operand) -> Operand | None:
@@ -161,34 +182,37 @@ def _uniform_value(function: Function, index: Operand) -> Operand | None:
     return op.value if isinstance(op, Splat) and op.predicate is None else None
 
 
-def _scalarize(function: Function, loop: Loop, pointer_tile: _PointerTile) -> Function:
-    """`function` with a scalar pointer in place of `pointer_tile.parameter`."""
-    blocks, old = dict(function.blocks), pointer_tile.parameter
+def _scalarize(function: Function, loop: Loop, carried: _CarriedTile) -> Function:
+    """`function` with a scalar in place of `carried.parameter`."""
+    blocks, old = dict(function.blocks), carried.parameter
     kind = cast(Element, element_of(old.type))
     scalar = Value(kind, old.name)
     index = blocks[loop.header].parameters.index(old)
-    start_ops, base = _initial_pointer(function, pointer_tile)
-    blocks[pointer_tile.entry] = _before_last(blocks[pointer_tile.entry], start_ops)
+    start_ops, base = list[Op](), cast(Operand, Constant(kind, 0))
+    if carried.start:
+        start_ops, base = _initial_pointer(function, carried)
+    blocks[carried.entry] = _before_last(blocks[carried.entry], start_ops)
     advanced: Operand = scalar
-    for step in pointer_tile.steps:
+    for step in carried.steps:
         op = _step(function, step, advanced)
         label = next(x for x in loop.order if step in blocks[x].ops)
         blocks[label] = _after(blocks[label], step, op)
         advanced = op.results[0]
-    for label, value in ((pointer_tile.entry, base), (cast(str, loop.latch), advanced)):
+    for label, value in ((carried.entry, base), (cast(str, loop.latch), advanced)):
         blocks[label] = _replace_argument(blocks[label], loop.header, index, value)
     header = blocks[loop.header]
     parameters = (*_without(header.parameters, index), scalar)
-    ops = (*_rebuild_tile(function, pointer_tile, scalar), *header.ops)
+    rebuild = _rebuild_pointers if carried.start else _rebuild_integers
+    ops = (*rebuild(function, carried, scalar), *header.ops)
     blocks[loop.header] = attrs.evolve(header, parameters=parameters, ops=ops)
     return function.with_blocks(blocks)
 
 
-def _initial_pointer(function: Function, pointer_tile: _PointerTile) -> tuple[list[Op], Operand]:
+def _initial_pointer(function: Function, carried: _CarriedTile) -> tuple[list[Op], Operand]:
     """The initial scalar pointer and the ops that compute it: the uniform steps of the start."""
-    splat = cast(Splat, pointer_tile.start[-1])
+    splat = cast(Splat, carried.start[-1])
     ops, base = list[Op](), splat.value
-    for op in reversed(pointer_tile.start):
+    for op in reversed(carried.start):
         if isinstance(op, GetElementPtr) and _uniform_value(function, op.index) is not None:
             step = _step(function, op, base)
             ops.append(step)
@@ -196,23 +220,29 @@ def _initial_pointer(function: Function, pointer_tile: _PointerTile) -> tuple[li
     return ops, base
 
 
-def _step(function: Function, op: GetElementPtr, pointer: Operand) -> GetElementPtr:
-    """The uniform step of `op`, applied to a scalar pointer."""
-    return GetElementPtr(
-        pointer, cast(Operand, _uniform_value(function, op.index)), location=op.location
-    )
+def _step(function: Function, op: GetElementPtr | Add, scalar: Operand) -> GetElementPtr | Add:
+    """The uniform step of `op`, applied to a scalar."""
+    by = cast(Operand, _uniform_value(function, op.inputs[1]))
+    return type(op)(scalar, by, location=op.location)
 
 
-def _rebuild_tile(function: Function, pointer_tile: _PointerTile, scalar: Value) -> Iterator[Op]:
+def _rebuild_pointers(function: Function, carried: _CarriedTile, scalar: Value) -> Iterator[Op]:
     """The ops that compute the tile from `scalar`; the last one defines the old parameter."""
-    tile_ops = [op for op in reversed(pointer_tile.start) if not _is_uniform_step(function, op)]
+    tile_ops = [op for op in reversed(carried.start) if not _is_uniform_step(function, op)]
     value: Operand = scalar
     for number, op in enumerate(tile_ops):
-        results = (pointer_tile.parameter,) if number == len(tile_ops) - 1 else ()
+        results = (carried.parameter,) if number == len(tile_ops) - 1 else ()
         copy = op.remap({cast(Value, op.inputs[0]): value})
         copy = attrs.evolve(copy, results=results or (Value(op.results[0].type),))
         yield copy
         value = copy.results[0]
+
+
+def _rebuild_integers(function: Function, carried: _CarriedTile, scalar: Value) -> Iterator[Op]:
+    """The ops that add `scalar` to the initial tile; the last one defines the old parameter."""
+    advance = Splat(scalar, cast(Tile, carried.parameter.type))
+    yield advance
+    yield Add(carried.initial, advance.result, results=(carried.parameter,))
 
 
 def _is_uniform_step(function: Function, op: Op) -> bool:

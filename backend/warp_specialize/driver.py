@@ -139,7 +139,7 @@ BEFORE = (
     Stage("licm", lambda f, _: licm(f)),
     Stage("scalarize-pointer-steps", lambda f, _: scalarize_pointer_steps(f)),
     Stage("assume-block-sizes", _assume_block_sizes, _divides),
-    Stage("modulo-to-mask", lambda f, _: modulo_to_mask(f)),
+    Stage("modulo-to-mask", lambda f, _: modulo_to_mask(f), marker="descriptors"),
     Stage("load-scalars", _load_scalars, _has_loops),
     Stage("swap-operands", lambda f, _: swap_operands(f)),
     Stage("infer-descriptors", lambda f, _: infer_kernel_descriptors(f)),

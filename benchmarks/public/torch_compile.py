@@ -17,7 +17,8 @@ First `--each` processes for each GPU and compiler run all programs in all modes
 results with those of torch without compilation, and fill the caches. The second part begins when
 the first has ended, or after `CHECKING` of the time. For each GPU, `--pairs` pairs of processes,
 one for each compiler, build a program each from the caches. Then one pair after the other times its
-program, alternately by the two compilers, three times by each. The least time counts.
+program, alternately by the two compilers, three times by each, and each time both on one core: the
+cores of a machine that others use differ by tens of percent. The least time counts.
 
 OUT/torch_compile.json has a row for each program and mode: by compiler the outcome (`right`,
 `wrong`, `failed`, `cut` by the end of the time), the errors, seconds of the first call, the kernels
@@ -32,6 +33,7 @@ from __future__ import annotations
 import argparse
 import json
 import math
+import os
 import signal
 import subprocess
 import sys
@@ -225,8 +227,9 @@ class Bench:
         right = [task for task in tasks if both(rows.get(task, {}))]
         right.sort(key=lambda t: MODES.index(t.split()[1]))
         waiting, lock, limit = iter(right), Lock(), self.options.limit
+        all_cores = sorted(os.sched_getaffinity(0))
 
-        def work(pairs: list[list[Timer]]) -> None:
+        def work(pairs: list[list[Timer]], cores: list[int]) -> None:
             while time.time() < end - 3:
                 with lock:
                     batch = list(islice(waiting, len(pairs)))
@@ -236,7 +239,7 @@ class Bench:
                 with ThreadPoolExecutor(len(batch)) as pool:
                     built = list(pool.map(build_pair, pairs, batch, until))
                 for timers, task, first in zip(pairs, batch, built, strict=False):
-                    measured = measure_pair(timers, first, end, limit)
+                    measured = measure_pair(timers, first, end, limit, cores)
                     with lock:
                         for compiler, result in zip(COMPILERS, measured, strict=True):
                             rows[task][compiler].update(result)
@@ -247,7 +250,8 @@ class Bench:
         if pairs:
             of_gpus = [[timers for g, timers in pairs if g == gpu] for gpu in self.gpus]
             with ThreadPoolExecutor(len(of_gpus)) as pool:
-                list(pool.map(work, of_gpus))
+                count = len(of_gpus)
+                list(pool.map(work, of_gpus, (all_cores[i::count] for i in range(count))))
 
 
 def is_training(name: str) -> bool:
@@ -269,17 +273,18 @@ def build_pair(timers: list[Timer], task: str, until: float) -> list[dict[str, A
 
 
 def measure_pair(
-    timers: list[Timer], built: list[dict[str, Any]], end: float, limit: float
+    timers: list[Timer], built: list[dict[str, Any]], end: float, limit: float, cores: list[int]
 ) -> list[dict[str, Any]]:
     """The results of a pair of processes for the task that they have built: they time it one after
-    the other. The smallest time counts."""
+    the other, on the same core. The smallest time counts."""
     results = built
     if any("untimed" in result for result in results):
         return results
-    for _ in range(REPEATS):
+    for repeat in range(REPEATS):
+        core = cores[repeat * len(cores) // REPEATS]
         for index, timer in enumerate(timers):
             until = min(end, time.time() + limit)
-            results[index] = least_of(results[index], timer.ask("go", until))
+            results[index] = least_of(results[index], timer.ask(f"go {core}", until))
     return results
 
 

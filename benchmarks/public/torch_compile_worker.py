@@ -5,8 +5,8 @@ torch_compile_worker.py check LOG END FILE     runs those tasks of FILE that no 
                                                taken, and appends a line for each to LOG; waits for
                                                FILE
 torch_compile_worker.py time FOLDER            builds the task of a line of the standard input, or
-                                               times the last one where the line is `go`; answers
-                                               each line by FOLDER/NUMBER.json
+                                               times the last one, on a core, where the line is
+                                               `go CORE`; answers each line by FOLDER/NUMBER.json
 
 A task is `PROGRAM MODE`.
 """
@@ -287,7 +287,8 @@ def time_all(folder: Path) -> int:
     timed = Timed(makers)
     for number, line in enumerate(sys.stdin):
         try:
-            row = timed.measure() if line.strip() == "go" else timed.build(*line.split())
+            first, second = line.split()
+            row = timed.measure(int(second)) if first == "go" else timed.build(first, second)
         except Exception as error:
             row = {"untimed": f"{type(error).__name__}: {error}"[:300]}
         partial = folder / f"{number}.partial"
@@ -317,16 +318,17 @@ class Timed:
         synchronize()
         return {}
 
-    def measure(self) -> dict[str, Any]:
-        """Microseconds of a call among others; in the first mode also of the kernels by Triton in
-        one with a cold L2 cache, and of all other kernels."""
+    def measure(self, core: int) -> dict[str, Any]:
+        """Microseconds of a call among others, on a core; in the first mode also of the kernels by
+        Triton in one with a cold L2 cache, and of all other kernels."""
         import torch  # type: ignore[import-not-found]
         from worker import profile_kernels
 
         assert self.step is not None
         run = self.step.run
         with built_as(self.mode, self.name):
-            row: dict[str, Any] = {"call_us": round(call_microseconds(run), 2)}
+            with on_core(core):
+                row: dict[str, Any] = {"call_us": round(call_microseconds(run), 2)}
             if DEVICE != "cuda" or self.mode != "default":
                 return row
             buffer = torch.empty(256 << 20, dtype=torch.int8, device=DEVICE)
@@ -337,6 +339,17 @@ class Timed:
             **row, "kernels_us": round(sum(mine.values()), 2), "other_us": round(others, 2),
             "by_kernel_us": {k: round(us, 2) for k, us in mine.items()},
         }  # fmt: skip
+
+
+@contextmanager
+def on_core(core: int):
+    """Run this thread on a core. The threads of torch and of the driver run on any."""
+    cores = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {core})
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, cores)
 
 
 def call_microseconds(call, seconds: float = 0.15) -> float:

@@ -25,6 +25,7 @@ from tileir.backend.executors import gpu_calls
 from tileir.backend.options import Options
 from tileir.backend.runtime.cache import Cache
 from tileir.backend.runtime.disjoint import separate, separation
+from tileir.backend.runtime.dispatch import STREAM
 from tileir.backend.target import target as target_named
 from tileir.errors import TileirError
 from tileir.executor import KernelCall, Parts, descriptor_parts
@@ -395,26 +396,30 @@ class _Launcher:
     ) -> None:  # fmt: skip
         """Launch tileir's version. Triton's launcher launches the other one for a profiler's hooks,
         and from the first failure on, unless a descriptor has NaN as padding."""
-        called = _calls_of(enter) or _calls_of(exit)
-        if any(pads_with_nan(arguments[i]) for i in self.descriptors):
-            if _calls_of(enter):
-                enter(metadata)
-            self._dispatch((x, y, z), stream, arguments)
-            if _calls_of(exit):
-                exit(metadata)
-            return
+        # Triton 3.5 and later pass chains of hooks, mostly empty ones.
+        called = getattr(enter, "calls", enter) or getattr(exit, "calls", exit)
         if not (called or self.fails) and len(arguments) == self.count:
             try:
-                self._dispatch((x, y, z), stream, arguments)
+                dispatcher = self.dispatcher or self._make_dispatcher()
+                dispatcher.call((x, y, z), *self.select(arguments), stream)
             except TileirError:
+                if self._pads_with_nan(arguments):
+                    raise
                 self.fails = True
             else:
                 return
-        self.own(x, y, z, stream, function, packed, metadata, enter, exit, *arguments)
-
-    def _dispatch(self, grid: tuple[int, int, int], stream: int, arguments: Sequence[Any]) -> None:
+        if not self._pads_with_nan(arguments):
+            self.own(x, y, z, stream, function, packed, metadata, enter, exit, *arguments)
+            return
+        if getattr(enter, "calls", enter):
+            enter(metadata)
         dispatcher = self.dispatcher or self._make_dispatcher()
-        dispatcher.call(grid, *self.select(arguments), stream=stream)
+        dispatcher.call((x, y, z), *self.select(arguments), stream)
+        if getattr(exit, "calls", exit):
+            exit(metadata)
+
+    def _pads_with_nan(self, arguments: Sequence[Any]) -> bool:
+        return any(pads_with_nan(arguments[i]) for i in self.descriptors)
 
     def _make_dispatcher(self) -> Any:
         resolve = _Resolve(read_ttir(self.text, self.name, self.options), self.name, self.options)
@@ -424,7 +429,7 @@ class _Launcher:
 
 class _Resolve:
     """Resolves arguments to a launch of the kernel `name` of `module`, which makes descriptors of
-    the host itself. `names` are the names of the arguments."""
+    the host itself. `names` are the names of the arguments, the last of which is the stream."""
 
     def __init__(self, module: Module, name: str, options: Mapping[str, Any]) -> None:
         self.module, self.name, self.options = module, name, dict(options)
@@ -441,12 +446,12 @@ class _Resolve:
         parts = {i + k for i, rank in self.ranks.items() for k in range(1, 1 + 2 * rank)}
         self.first = [i for i in range(len(parameters)) if i not in parts]
         """The parameter, or the first of several, that each argument is for."""
-        self.names = tuple(self.parameters[i] for i in self.first)
+        self.names = (*(self.parameters[i] for i in self.first), STREAM)
         self._variants: dict[tuple[frozenset[int], frozenset[int]], Module] = {}
 
     def __call__(self, _: Any, arguments: tuple[Any, ...], __: dict[str, Any]) -> KernelCall:
         values, parts, nan = dict[str, Any](), dict[str, Parts](), set[int]()
-        for place, value in zip(self.first, arguments, strict=True):
+        for place, value in zip(self.first, arguments[:-1], strict=True):
             name, rank = self.parameters[place], self.ranks.get(place)
             if rank is None:
                 values[name] = value
@@ -473,12 +478,6 @@ class _Resolve:
             variant = with_made_descriptors(self.module, self.name, self.ranks, nan)
             self._variants[nan, multiples] = with_multiples(variant, self.name, multiples)
         return self._variants[nan, multiples]
-
-
-def _calls_of(hook: Any) -> Any:
-    """The functions that a launcher's hook calls: itself, or in Triton 3.5 and later those of a
-    chain."""
-    return getattr(hook, "calls", hook)
 
 
 def read_ttir(text: str, name: str, options: Mapping[str, Any], overlapped: bool = False) -> Module:

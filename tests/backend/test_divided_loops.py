@@ -38,6 +38,31 @@ def test_a_causal_loop_of_dots_is_not_divided_between_instances(persistent, monk
     assert choice.dots and choice.alone == (persistent is not None)
 
 
+@pytest.mark.skipif(ptxas() is None, reason="no ptxas")
+@pytest.mark.parametrize(("columns", "alone"), [(128, True), (64, False)])
+def test_a_recurrence_of_dots_is_alone_on_a_multiprocessor(columns, alone, monkeypatch):
+    """Its loads are copied ahead. 64 columns of state are 32 registers of a thread."""
+    b, kind = Builder(), arg(pointer(F16), aligned=16)
+    state = arg(pointer(F32), aligned=16)
+    with b.kernel("recurrence", x=kind, y=kind, out=state, n=I32) as (x, y, out, n):
+        rows = b.arange(64)[:, None]
+        left = rows * 64 + b.arange(64)[None, :]
+        right = rows * columns + b.arange(columns)[None, :]
+        total = b.var(b.full((64, columns), 0.0, F32))
+        with b.for_(0, n, stages=2, independent_loads=True) as i:
+            (out + (right + i * (64 * columns))).store(total.get())
+            operands = (x + (left + i * 4096)).load(), (y + (right + i * (64 * columns))).load()
+            total.set(b.dot(*operands, total.get()))
+        (out + (right + n * (64 * columns))).store(total.get())
+    choices = []
+    monkeypatch.setattr(
+        RegisterChoice, "best", lambda self, ptx, code, assemble: choices.append(self) or code
+    )
+    assert compile_kernel(b.module(), "sm_90a", Options(num_warps=4)).machine_code
+    (choice,) = choices
+    assert choice.dots and choice.alone == alone
+
+
 @pytest.mark.parametrize("carried", [None, F32, I32])
 def test_instances_without_partial_results_are_as_many_as_are_resident(carried):
     """Each copies rows, and counts them, or computes their sum."""

@@ -13,6 +13,7 @@ from tileir.backend.layouts.access_widths import AccessWidths
 from tileir.backend.layouts.anchors import AnchorLayouts
 from tileir.backend.layouts.dot_layouts import dot_layouts_of, layouts_of
 from tileir.backend.layouts.wgmma import warpgroup, warpgroup_grid
+from tileir.builder import I32, Builder, arg, pointer
 from tileir.errors import CompileError
 from tileir.layout import Layout
 from tileir.layout_tilings import blocked_layout
@@ -75,6 +76,32 @@ def test_warps_read_least(
     assert shared == expected or (
         np.prod(shared) == np.prod(expected) and shared[:-2] == expected[:-2]
     )
+
+
+@pytest.mark.parametrize(("axis", "expected"), [(None, (2, 1)), (0, (1, 2)), (1, (2, 1))])
+@pytest.mark.parametrize("accumulated", [False, True])
+def test_equal_costs_are_decided_by_what_is_reduced(
+    axis: int | None, expected: tuple[int, int], accumulated: bool
+) -> None:
+    """Of a square tile two warps read as much along M as along N. Each row is in one warp, unless
+    only columns are reduced, also after a loop."""
+    b, kind = Builder(), arg(pointer(F16), aligned=16)
+    with b.kernel("k", x=kind, y=kind, z=pointer(F32), n=I32) as (x, y, z, n):
+        at = b.arange(64)[:, None] * 64 + b.arange(64)[None, :]
+        total = b.var(b.full((64, 64), 0.0, F32))
+        if accumulated:
+            with b.for_(0, n) as i:
+                operands = (x + (at + i * 4096)).load(), (y + (at + i * 4096)).load()
+                total.set(b.dot(*operands, total.get()))
+        else:
+            total.set(b.dot((x + at).load(), (y + at).load(), total.get()))
+        result = total.get() * 2.0
+        if axis is None:
+            (z + at).store(result)
+        else:
+            (z + b.arange(64)).store(b.reduce(result, axis=axis, combiner="fadd"))
+    (layouts,) = dot_layouts_of(b.module().functions["k"], 2).dots.values()
+    assert ways(layouts.c, (64, 64)) == expected
 
 
 @pytest.mark.parametrize(("rows", "expected"), [(64, (4, 1)), (63, (4, 1)), (32, (2, 2))])

@@ -420,6 +420,25 @@ def test_threads_own_neighbours_that_are_a_stride_apart():
     np.testing.assert_array_equal(y[::3], np.cumsum(x[::3]))
 
 
+@pytest.mark.parametrize("scanned", [True, False])
+def test_lanes_own_neighbours_of_a_strided_load_whatever_the_store_needs(scanned):
+    """Neighbours a stride apart are in half as many lines where the lanes of an instruction load
+    all of them as where they load every second one."""
+    b = Builder()
+    buffers = {"x": arg(pointer(F32), aligned=16), "y": arg(pointer(F32), aligned=16)}
+    with b.kernel("k", **buffers, stride=I32) as (x, y, stride):
+        values = (x + b.arange(256) * stride).load()
+        result = b.scan(values, axis=0, combiner="fadd") if scanned else values + 1.0
+        (y + b.arange(256)).store(result)
+    module = b.module()
+    ptx = compile_kernel(module, "sm_90", {"num_warps": 4}).ptx
+    assert len(re.findall(r"\bst\.global\.b32", ptx)) == 2 and "st.global.v2" not in ptx
+    x = np.random.default_rng(0).integers(-9, 9, 768).astype(np.float32)
+    y = np.zeros(256, np.float32)
+    SimtExecutor().launch(module, "k", 1, [x, y, 3], num_warps=4)
+    np.testing.assert_array_equal(y, np.cumsum(x[::3]) if scanned else x[::3] + 1)
+
+
 def test_lanes_exchange_few_values_where_a_load_is_not_aligned():
     """Only the store is aligned to vectors. Lanes exchange 7 values for each of 16 runs of 2
     neighbours; single elements would be 32 runs."""

@@ -256,7 +256,7 @@ def test_a_pointer_that_starts_further_on(between):
     text = MOVED.format(latch=label, more=label, between=between)
     module = parse(text)
     result = run(module, "scalarize-pointer-steps")
-    assert result.records[0].statistics["tiles of pointers"] == 1
+    assert result.records[0].statistics["tiles"] == 1
     assert "phi f32*<64>" not in print_module(result.module)
     outputs = []
     for program in (module, result.module):

@@ -276,9 +276,10 @@ def test_what_words_look_up_is_not_copied(rows: int) -> None:
     np.testing.assert_array_equal(*results)
 
 
-def prefetched_matmul(rows: int, *, stored: bool = False) -> Any:
+def prefetched_matmul(rows: int, *, stored: bool = False, filled: bool = False) -> Any:
     """out = x (w & 15), where each iteration loads the words of the next one itself, after it
-    unpacked its own. With `stored`, each iteration changes a word of memory that others load."""
+    unpacked its own. With `stored`, each iteration changes a word of memory that others load. With
+    `filled`, masked-out words are 1."""
     b = Builder()
     kinds = {"x": arg(pointer(F16), aligned=16), "w": arg(pointer(I32), aligned=16)}
     with b.kernel("k", **kinds, out=arg(pointer(F32), aligned=16), iterations=arg(I32)) as (
@@ -291,7 +292,9 @@ def prefetched_matmul(rows: int, *, stored: bool = False) -> Any:
             at = b.arange(rows)[:, None] * K + b.arange(K)[None, :] + i * (rows * K)
             weights = (words.get() & 15).to(F16)
             left = (x + at).load()
-            words.set((w + (places + (i + 1) * (K * N))).load())
+            following = places + (i + 1) * (K * N)
+            more = {"mask": following < iterations * (K * N), "other": 1} if filled else {}
+            words.set((w + following).load(**more))
             total.set(b.dot(left, weights, total.get()))
             if stored:
                 (w + (i + 2) * (K * N)).store(i)
@@ -299,20 +302,24 @@ def prefetched_matmul(rows: int, *, stored: bool = False) -> Any:
     return b.module()
 
 
-@pytest.mark.parametrize("stored", [False, True])
+@pytest.mark.parametrize("form", ["copied", "stored", "filled"])
 @pytest.mark.parametrize("rows", [16, 64])
-def test_loads_for_the_next_iteration_start_first(rows: int, stored: bool) -> None:
+def test_loads_for_the_next_iteration_are_copied_ahead_or_start_first(rows: int, form: str) -> None:
     options = {"num_warps": 4, "num_stages": 2, "warp_specialize": False}
-    module = prefetched_matmul(rows, stored=stored)
+    module = prefetched_matmul(rows, stored=form == "stored", filled=form == "filled")
     done = run_pipeline(module, target("sm_90a"), Options(**options), None)
     names = [op.mnemonic for op in done.stages["pipelined"].functions["k"].ops]
     in_loop = names[names.index("br") :]
-    if stored:
+    assert in_loop.count("gpu.async_copy") == {"copied": 2, "stored": 0, "filled": 1}[form]
+    if form == "stored":
         assert in_loop.index("load") > in_loop.index("sitofp")
-    elif rows == 64:  # a fence before the matmul would wait for them
-        assert in_loop.index("gpu.wgmma") < in_loop.index("load") < in_loop.index("gpu.wgmma_wait")
-    else:
+    elif form == "filled" and rows == 16:
         assert in_loop.index("load") < in_loop.index("sitofp")
+    elif form == "filled":  # a fence before the matmul would wait for them
+        assert in_loop.index("gpu.wgmma") < in_loop.index("load") < in_loop.index("gpu.wgmma_wait")
+    else:  # the words of the next iteration are read when their copies have landed
+        assert "load" not in in_loop
+        assert in_loop.index("gpu.async_wait") < in_loop.index("gpu.local_load")
     random, results = np.random.default_rng(6), []
     inputs = [
         random.integers(-2, 3, (3, rows, K)).astype(np.float16),
@@ -324,6 +331,20 @@ def test_loads_for_the_next_iteration_start_first(rows: int, stored: bool) -> No
         launch(module, "k", (1,), arrays, **keywords)
         results.append(arrays[2])
     np.testing.assert_array_equal(*results)
+
+
+def test_copies_are_waited_for_after_threads_have_stored_the_weights() -> None:
+    """Weights that threads load themselves do not wait for the copies of the other operand; those
+    that are copied, too, do."""
+    options = Options(num_warps=4, num_stages=2, warp_specialize=False)
+    copied = bytes_matmul("transposed", 64, 64)
+    for module, stores_first in ((prefetched_matmul(64), True), (copied, False)):
+        done = run_pipeline(module, target("sm_90a"), options, None)
+        names = [op.mnemonic for op in done.stages["pipelined"].functions["k"].ops]
+        in_loop = names[names.index("br") :]
+        wait = in_loop.index("gpu.async_wait")
+        assert (in_loop.index("gpu.local_store") < wait) == stores_first
+        assert wait < in_loop.index("gpu.async_fence") < in_loop.index("gpu.wgmma")
 
 
 def halved_matmul(rows: int, *, scaled: bool) -> Any:

@@ -17,6 +17,8 @@ from tileir.backend.warp_specialize.driver import BEFORE, TABLES
 from tileir.builder import F16, F32, I32, Builder, arg, pointer
 from tileir.passmanager import CrashError, Recorder, all_passes, bisect, run
 from tileir.passmanager.reproducer import Failure, Reproducing, reproducer_of
+from tileir.testing.workloads import matmuls
+from tileir.testing.workloads.matmuls import TileShape
 from tileir.textual import parse, print_module
 
 EXAMPLES = sorted((Path(__file__).parents[2] / "examples").glob("*.tir"))
@@ -63,6 +65,26 @@ def test_warp_specialization_is_seen_stage_by_stage():
     assert observed.ptx == compile_kernel(matmul(), "sm_90a").ptx
     roles = {r.step.function for r in recorder.records if r.step.node.name == "assign-layouts"}
     assert roles == {"matmul", "matmul.producer", "matmul.consumer"}
+
+
+WEIGHTS = {
+    "int4": matmuls.int4_weights(TileShape(64, 128, 64), 128),
+    "mxfp8": matmuls.mxfp8_weights(TileShape(64, 128, 64)),
+    "slices": matmuls.of_slices(TileShape(64, 64, 64)),
+}
+
+
+@pytest.mark.parametrize("name", WEIGHTS)
+def test_every_stage_leaves_a_valid_module(name):
+    """Those before a kernel has roles, too: ops that check the conditions of descriptors."""
+    compile_kernel(WEIGHTS[name], "sm_90a", recorder=Recorder())
+
+
+@pytest.mark.slow
+def test_every_stage_leaves_a_valid_module_of_each_benchmark(benchmarks):
+    for name, make, target, _, options in benchmarks("compiled_kernels").kernels():
+        if name.startswith("benchmarks/") and target != "cpu":
+            compile_kernel(make(), target, options or None, recorder=Recorder())
 
 
 def test_a_stage_that_fails_leaves_a_reproducer(monkeypatch, tmp_path):

@@ -289,3 +289,47 @@ entry:
     ptx = compile_module(parse(text), "sm_90a").ptx
     narrow = re.search(rf"\b(add|mul|fma|min|max)\S*\.{element}", ptx)
     assert (narrow is not None) == combiner.startswith(("fmax", "fmin")), narrow
+
+
+def count_to(decides: bool) -> str:
+    """`out[i] = i` for each `i` up to the largest of 64 numbers, or to 8; then the largest."""
+    bound = "%most" if decides else "8"
+    return f"""tir 1.0
+
+define kernel void @count(i32* %x, i32* %out) {{
+entry:
+  %i = make_range i32<64>
+  %xs = splat i32*<64> %x
+  %p = getelementptr i32*<64> %xs, %i
+  %v = load i32<64> %p
+  %most = reduce i32 %v {{axis = 0, combiner = smax}}
+  br loop
+loop:
+  %n = phi i32 [0, entry], [%next, loop]
+  %at = getelementptr i32* %out, %n
+  store %at, %n
+  %next = add i32 %n, 1
+  %more, _ = icmp (i1, i1) %next, {bound} {{predicate = slt}}
+  cond_br %more, loop, done
+done:
+  %last = getelementptr i32* %out, i32 63
+  store %last, %most
+  ret
+}}
+"""
+
+
+@pytest.mark.parametrize("decides", [True, False])
+def test_lanes_take_a_number_that_decides_a_branch_from_the_first_one(decides: bool) -> None:
+    """ptxas then knows that they do not diverge."""
+    module = parse(count_to(decides))
+    options = {"num_warps": 4, "target": "sm_90a"}
+    ptx = compile_module(module, "sm_90a", {"num_warps": 4}).ptx
+    assert ("shfl.sync.idx" in ptx) == decides
+    x, results = np.random.default_rng(2).integers(3, 50, 64).astype(np.int32), []
+    for launch, more in ((SimtExecutor().launch, options), (interpret, {})):
+        out = np.zeros(64, np.int32)
+        launch(module, "count", (1,), [x, out], **more)
+        results.append(out)
+    assert results[0][63] == x.max()
+    np.testing.assert_array_equal(*results)

@@ -157,3 +157,43 @@ def test_one_fence_serves_operands_that_are_there(converted: bool, stores: int) 
     if not converted:
         assert names.count("gpu.async_fence") == 1 and names.count("gpu.barrier") == 2
         assert stages_of(split_matmul()) == {"i8": 2}
+
+
+@pytest.mark.parametrize(("stored", "names"), [
+    (True, ["gpu.async_wait", "gpu.async_fence", "store", "gpu.barrier", "gpu.wgmma"]),
+    (False, ["load", "gpu.async_wait", "gpu.async_fence", "gpu.barrier", "gpu.wgmma"]),
+])  # fmt: skip
+def test_a_fence_does_not_wait_for_what_an_iteration_stores(stored: bool, names: list[str]) -> None:
+    """A recurrence stores its state before it reads the operands that are copied ahead. The fence
+    of the copies precedes the store, but follows a load, which would wait for it otherwise."""
+    b = Builder()
+    types = {"x": arg(pointer(F16), aligned=16, readonly=True)}
+    types |= {
+        "y": arg(pointer(F32), aligned=16, noalias=True),
+        "z": arg(pointer(F32), noalias=True),
+    }
+    with b.kernel("k", **types, n=I32) as (x, y, z, n):
+        i = b.arange(64)
+        place = i[:, None] * 64 + i[None, :]
+        state = b.var(b.zeros((64, 64)))
+        with b.for_(0, n, stages=2) as at:
+            if stored:
+                (y + at * 4096 + place).store(state.get())
+                decay = 0.5
+            else:
+                decay = (z + at).load()
+            v = (x + at * 4096 + place).load()
+            state.set(b.dot(b.trans(v, order=[1, 0]), v, state.get() * decay))
+        (y + n * 4096 + place).store(state.get())
+    module = b.module()
+    ops = compile_kernel(module, "sm_90a", OPTIONS).tir_at("pipelined").functions["k"].ops
+    kinds = [op.mnemonic for op in ops if op.mnemonic in ("store", "load", *names)]
+    assert kinds[: len(names)] == names
+    arrays = [
+        np.random.default_rng(5).integers(-1, 2, 3 * 4096).astype(np.float16),
+        np.zeros(4 * 4096, np.float32), np.array([1, 0.5, -1], np.float32),
+    ]  # fmt: skip
+    expected = [x.copy() for x in arrays]
+    tileir.interpret(module, "k", 1, [*expected, 3])
+    SimtExecutor().launch(module, "k", 1, [*arrays, 3], target="sm_90a", **OPTIONS)
+    np.testing.assert_array_equal(arrays[1], expected[1])

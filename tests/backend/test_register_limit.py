@@ -209,6 +209,17 @@ def test_a_limit_is_not_tried_where_loads_in_flight_save_more():
     assert choose(code(50, 1), {".minnctapersm 1": more}, warps=4) == 64
 
 
+def test_more_loads_are_not_in_flight_together_where_a_multiprocessor_has_enough():
+    """Seven blocks of four warps with 16 registers each have 56 KiB in flight, with 20 70 KiB."""
+    for before, registers in ((16, 120), (20, 71)):
+        text = load() * (before // 4) + use() + load() * (8 - before // 4)
+        more = Assembled(elf(load() * 8 + use()), 120, 0, 0, 0)
+        once = Assembled(elf(text), 71, 0, 0, 0)
+        others = {".minnctapersm 1": more, ".maxnreg 96": code(96, spills=4)}
+        assert LoadsInFlight.of(once.cubin).together == before
+        assert choose(once, others, warps=4) == registers
+
+
 def test_a_limit_is_tried_for_what_has_more_loads_in_flight():
     """Four blocks of four warps have 128 registers each, three 168."""
     unlimited = {".minnctapersm 1": code(140, 8), ".maxnreg 80": code(80, 2, spills=4)}
@@ -498,7 +509,7 @@ def test_a_kernel_is_assembled_with_the_best_bound(divided, registers):
 
 
 def maximum():
-    """The maxima of 4096 columns, 16 of each thread, of all rows."""
+    """The maxima of 2048 columns, of all rows."""
     b = Builder()
     with b.kernel("k", x=arg(pointer(F32), aligned=16), y=arg(pointer(F32)), n=I32) as (x, y, n):
         i = b.arange(2048)
@@ -513,7 +524,7 @@ def maximum():
 def test_loads_of_a_loop_are_in_flight_together():
     """ptxas alone aims at all threads that a multiprocessor may have, and waits for some loads
     before it issues others."""
-    compiled = compile_kernel(maximum(), "sm_90a", Options(num_warps=4))
+    compiled = compile_kernel(maximum(), "sm_90a", Options(num_warps=1))
     alone, best = assemble(compiled.ptx, "k", target("sm_90a")), compiled.machine_code
     before, after = (LoadsInFlight.of(x.cubin) for x in (alone, best))
     assert before.together < before.block
@@ -529,9 +540,9 @@ def test_a_directive_stands_after_the_number_of_threads():
 @pytest.mark.skipif(ptxas() is None, reason="only ptxas keeps bounds")
 def test_what_the_assembler_refuses_is_no_candidate():
     """The fragments of a warpgroup's instruction do not fit the registers of a limit."""
-    compiled = compile_kernel(maximum(), "sm_90a", Options(num_warps=4))
+    compiled = compile_kernel(maximum(), "sm_90a", Options(num_warps=1))
     code = assemble(compiled.ptx, "k", target("sm_90a"))
-    choice = RegisterChoice(machine_of("sm_90a"), 4, 0, alone=False)
+    choice = RegisterChoice(machine_of("sm_90a"), 1, 0, alone=False)
     assert any(choice._directives(code))
 
     def refuse(code):

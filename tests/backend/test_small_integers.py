@@ -46,6 +46,45 @@ def test_every_byte_of_four(target, signed):
         assert not np.signbit(result.array[value == 0]).any()
 
 
+@for_each("less", [-128, -8, 0, 1, 8, 127])
+@for_each("target", [F16, BF16, F32])
+def test_every_byte_without_sign_less_a_number(target, less):
+    raw = np.arange(128)
+    values = [np.roll(raw, i * 37) for i in range(4)]
+    stored = [ThreadValues(v.astype(np.int8)) for v in values]
+    bits = four_by_bits(thread(128), target, stored, has_sign=False, less=less)
+    for result, value in zip(bits, values, strict=True):
+        assert result.array.dtype == dtype_of(target)
+        assert (result.array == (value - less).astype(dtype_of(target))).all()
+        assert not np.signbit(result.array[value == less]).any()
+
+
+def halves_less(target, amount, mask):
+    b = Builder()
+    x, y = arg(pointer(I8), aligned=16), arg(pointer(target), aligned=16)
+    with b.kernel("k", x=x, y=y) as (x, y):
+        at = b.arange(256)
+        (y + at).store((((x + at).load() & mask) - amount).to(target))
+    return b.module()
+
+
+@for_each("target", [F16, BF16, F32])
+@for_each(("amount", "mask", "is_part"), [
+    (8, 15, True), (-3, 63, True), (0, 127, True), (8, 255, False), (-100, 127, False),
+])  # fmt: skip
+def test_an_offset_of_bytes_without_sign_is_part_of_their_conversion(target, amount, mask, is_part):
+    """Not where the difference wraps, or where the byte may be negative."""
+    module = halves_less(target, amount, mask)
+    ptx = compile_kernel(module, "sm_90", {"num_warps": 1}).ptx
+    of_signs = ptx.count("xor.b32") + ptx.count("and.b32")
+    assert (of_signs == (2 if mask < 255 else 0)) == is_part
+    data = np.arange(256, dtype=np.uint8).view(np.int8)
+    mine, theirs = np.zeros(256, dtype_of(target)), np.zeros(256, dtype_of(target))
+    tileir.interpret(module, None, 1, [data, theirs])
+    SimtExecutor().launch(module, None, 1, [data, mine], target="sm_90", num_warps=1)
+    np.testing.assert_array_equal(mine.astype(np.float64), theirs.astype(np.float64))
+
+
 @for_each(("target", "signed"), [(F16, True), (BF16, True), (F16, False)])
 def test_bytes_are_converted_by_pairs(target, signed):
     ptx = kernel(I8, target, signed).ptx

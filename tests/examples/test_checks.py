@@ -191,3 +191,17 @@ def test_random_words_are_the_published_ones(checks: Any) -> None:
     )
     assert [int(w[0]) for w in words] == [0x6627E8D5, 0xE169C58D, 0xBC57AC4C, 0x9B00DBD8]
     assert [int(w[1]) for w in words] == [0x408F276D, 0x41C83B0E, 0xA20BC7C6, 0x6D5451FD]
+
+
+@pytest.mark.parametrize("kind", ["f16", "bf16"])
+def test_a_few_elements_may_all_be_rounded_up(checks: Any, kind: str) -> None:
+    """The roundings of a row of 8 elements do not cancel; a fraction of the bound that all elements
+    of a large result have in common is detected."""
+    for seed in range(200):
+        x, y = normal(kind, 1, 8, seed=seed), normal(kind, 8, 8, seed=seed + 1000)
+        exact, bound = checks.matmul(f32(x), f32(y), checks.UNITS[kind])
+        result = f32(exact.astype(x.dtype))
+        assert checks.fault(result, exact, bound) is None
+    x, y = normal(kind, 64, 64), normal(kind, 64, 64, seed=1)
+    exact, bound = checks.matmul(f32(x), f32(y), checks.UNITS[kind])
+    assert checks.fault(exact * (1 + checks.UNITS[kind]), exact, bound) is not None

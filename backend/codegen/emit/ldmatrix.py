@@ -7,6 +7,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+import attrs
+
 from tileir.backend.codegen.emit.shared_addresses import (
     Addresses,
     SharedTileWindow,
@@ -51,26 +53,46 @@ def _without_idle_warps(tile: Tile) -> Tile:
     return Tile(tile.element, tile.shape, layout(old.rank, old.register, old.lane, warp, old.block))
 
 
+@attrs.frozen
+class OwnedRegisters:
+    """Registers with the condition under which a thread owns their elements, an i1, None for all
+    threads. `by_warp` tells that all lanes of a warp own them, or none."""
+
+    conditions: Mapping[int, Any]
+    by_warp: bool
+
+
 def store_matrices(
     lowering: Lowering, window: SharedTileWindow, tile: Tile, fragment: Fragment,
-    registers: Mapping[int, Any] | None,
+    owned: OwnedRegisters | None,
 ) -> bool:  # fmt: skip
-    """Write `tile`, or only the elements of `registers`, in all threads; return False, without
-    writing, where no matrix store applies."""
+    """Write `tile`, or only the elements of `owned`; return False, without writing, where no matrix
+    store applies."""
     transposed = _direction(window, tile) if lowering.target.stmatrix else None
-    each = _WORD // tile.element.bytes
-    if transposed is None or any(register is not None for register in (registers or {}).values()):
+    each, vectors = _WORD // tile.element.bytes, tile.layout.registers
+    every = dict[int, Any].fromkeys(range(len(vectors)))
+    conditions = every if owned is None else owned.conditions
+    starts: dict[Any, list[int]] = {}
+    for register in conditions if transposed is not None else ():
+        if register % each == 0:
+            starts.setdefault(conditions[register], []).append(register)
+    conditional = owned is not None and not owned.by_warp and starts.keys() != {None}
+    if conditional or each * sum(map(len, starts.values())) != len(conditions):
         return False
-    first = {v: i for i, v in enumerate(tile.layout.registers)}
-    starts = [
-        v for i, v in enumerate(tile.layout.registers)
-        if i % each == 0 and (registers is None or i in registers)
-    ]  # fmt: skip
-    if registers is not None and len(registers) != len(starts) * each:
-        return False
-    for handle, constant, matrices in _row_addresses(lowering, window, tile.layout, starts):
-        values = [x for v in matrices for x in fragment[first[v] :][:each]]
-        lowering.thread.store_matrix(tile.element, transposed, handle, constant, values)
+    first = {v: i for i, v in enumerate(vectors)}
+    for condition, registers in starts.items():
+        rows = _row_addresses(lowering, window, tile.layout, [vectors[r] for r in registers])
+        stores = [
+            (handle, constant, [x for v in matrices for x in fragment[first[v] :][:each]])
+            for handle, constant, matrices in rows
+        ]
+
+        def write(stores: Sequence[tuple[Any, int, Fragment]] = stores) -> list[Any]:
+            for handle, constant, values in stores:
+                lowering.thread.store_matrix(tile.element, transposed, handle, constant, values)
+            return []
+
+        write() if condition is None else lowering.thread.when(condition, (), write)
     return True
 
 

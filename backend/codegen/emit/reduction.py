@@ -10,6 +10,7 @@ from typing import Any, TypeAlias, cast
 
 import attrs
 
+from tileir.analysis.uses import passed_to, uses
 from tileir.backend.codegen.combiners import combine_named, identity
 from tileir.backend.codegen.lowering import Fragment, Lowering, scalar_of
 from tileir.backend.layouts.anchors import vector_run
@@ -20,7 +21,9 @@ from tileir.backend.layouts.reduction_plan import (
     scans_along,
     warps_along,
 )
+from tileir.ir import Function
 from tileir.layout import Layout, Repeat, layout
+from tileir.op import Op
 from tileir.ops.floats import FastMath
 from tileir.ops.reduce import Combiner
 from tileir.ops.shape import ExpandDims, Reshape, Trans
@@ -33,8 +36,34 @@ Join: TypeAlias = Callable[[Item, Item], Item]
 
 
 def reduce_tile(lowering: Lowering, op: Any) -> list[Fragment]:
-    """The fragments of the results of a `reduce`."""
-    return reduce_across_threads(lowering, op, reduce_within_thread(lowering, op))
+    """The fragments of the results of a `reduce`. A number on which branches depend is lane 0's:
+    all lanes have the same, but ptxas does not know, and assumes that lanes diverge. Loops then
+    have no registers for a whole warp, and each `wgmma` needs more instructions."""
+    fragments = reduce_across_threads(lowering, op, reduce_within_thread(lowering, op))
+    if any(map(any, op.values[0].type.layout.lane)) and _decides_branches(lowering.function, op):
+        thread, first = lowering.thread, lowering.thread.integer(0)
+        kinds = [scalar_of(v.type) for v in op.values]
+        fragments = [
+            [thread.shuffle_index(kind, x, first) for x in fragment]
+            for kind, fragment in zip(kinds, fragments, strict=True)
+        ]
+    return fragments
+
+
+def _decides_branches(function: Function, op: Op) -> bool:
+    """Whether a branch depends on a result of `op`, which are numbers."""
+    waiting = [v for v in op.results if not isinstance(v.type, Tile)]
+    seen = set(waiting)
+    while waiting:
+        value = waiting.pop()
+        for reader in uses(function).get(value, ()):
+            if len(reader.successors) > 1 and value in reader.inputs:
+                return True
+            following = (*reader.results, *passed_to(function, reader, value))
+            more = [v for v in following if v not in seen and not isinstance(v.type, Tile)]
+            seen.update(more)
+            waiting += more
+    return False
 
 
 def reduce_within_thread(lowering: Lowering, op: Any) -> list[Item]:

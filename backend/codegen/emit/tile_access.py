@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
-from tileir.backend.codegen.emit.ldmatrix import load_matrices, store_matrices
+from tileir.backend.codegen.emit.ldmatrix import OwnedRegisters, load_matrices, store_matrices
 from tileir.backend.codegen.emit.shared_addresses import (
     Addresses,
     SharedTileWindow,
@@ -55,12 +55,13 @@ def load_tile(
 
 def store_window(
     lowering: Lowering, window: SharedTileWindow, tile: Tile, fragment: Fragment,
-    registers: Mapping[int, Any] | None = None,
+    owned: OwnedRegisters | None = None,
 ) -> None:  # fmt: skip
-    """Write `tile` without padding, or only the elements of `registers`, in the threads that they
-    map to (an i1, None for all). All owners of an element write it."""
-    if store_matrices(lowering, window, tile, fragment, registers):
+    """Write `tile` without padding, or only the elements of `owned`. All owners of an element write
+    it."""
+    if store_matrices(lowering, window, tile, fragment, owned):
         return
+    registers = None if owned is None else owned.conditions
     order = neighbours_first(tile.layout, window.place.fast)
     if order is not tile.layout:
         source = {vector: register for register, vector in enumerate(tile.layout.registers)}

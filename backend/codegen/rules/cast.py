@@ -4,7 +4,7 @@ yields the same result; the instructions of sm_89 and up yield it as well."""
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from tileir.analysis.uses import definitions
 from tileir.backend.codegen.lowering import Fragment, Lowering, Rule, scalar_of
@@ -17,8 +17,9 @@ from tileir.backend.codegen.rules.f8_f4 import (
     widen_four_e5m2,
     widen_some,
 )
+from tileir.ops.arith import Add, Sub
 from tileir.types import BF16, F8E4M3, F8E5M2, F16, F32, F64, I1, I8, I16, I32, Element, Scalar
-from tileir.values import Operand, Value, decode, encode
+from tileir.values import Constant, Operand, Value, decode, encode
 
 if TYPE_CHECKING:
     from tileir.backend.codegen.thread_interface import Handle, Thread
@@ -74,15 +75,35 @@ def _from_integers(lowering: Lowering, op: Any) -> list[Fragment]:
     """Four neighbours together where they are the bytes of a word."""
     t, source, target = lowering.thread, _source(op), _target(op)
     (values,) = (lowering.fragment(v) for v in op.inputs)
-    signed = op.mnemonic == "sitofp"
-    by_words = target in (F16, F32) or (
-        target is BF16 and (lowering.target.bf16_arithmetic or not signed)
-    )
-    if not (t.slow_conversions and source is I8 and by_words) or len(values) % 4:
+    if not (t.slow_conversions and source is I8 and target in (F16, F32, BF16)) or len(values) % 4:
         return elementwise(_from_integer)(lowering, op)
     from tileir.backend.codegen.rules.small_integers import four_by_bits
 
-    return [_by_words(values, lambda four: four_by_bits(t, target, four, signed=signed))]
+    signed = op.mnemonic == "sitofp"
+    minuend = _nonnegative_minuend(lowering, op.inputs[0]) if signed else None
+    if target is BF16 and signed and not lowering.target.bf16_arithmetic:
+        return elementwise(_from_integer)(lowering, op)
+    more: dict[str, Any] = {"signed": signed}
+    if minuend is not None:
+        operand, less = minuend
+        values, more = lowering.fragment(operand), {"has_sign": False, "less": less}
+    return [_by_words(values, lambda four: four_by_bits(t, target, four, **more))]
+
+
+def _nonnegative_minuend(lowering: Lowering, operand: Operand) -> tuple[Operand, int] | None:
+    """A tile of numbers of no sign and a number that is subtracted from each, exactly, to make
+    `operand`. The subtraction is then part of the conversion: 4-bit weights have an offset."""
+    from tileir.analysis.ranges import ranges_of  # few kernels convert bytes
+
+    definition = definitions(lowering.function).get(cast(Value, operand))
+    minuend, less = operand, 0
+    if isinstance(definition, (Add, Sub)) and isinstance(definition.inputs[1], Constant):
+        bounds = ranges_of(lowering.function, operand)
+        amount, _ = bounds.of(definition.inputs[1])
+        if definition in bounds.exact:
+            minuend, less = definition.inputs[0], amount if isinstance(definition, Sub) else -amount
+    low, _ = ranges_of(lowering.function, minuend).of(minuend)
+    return (minuend, less) if low >= 0 and -128 <= less < 128 else None
 
 
 def _by_words(values: Fragment, convert: Callable[[tuple[Handle, ...]], list[Handle]]) -> Fragment:

@@ -13,12 +13,20 @@ from tileir.backend.codegen.emit.shared_addresses import (
     register_at,
     times,
 )
-from tileir.backend.codegen.emit.tile_access import load_tile, store_window
-from tileir.backend.codegen.lowering import Fragment, Lowering, Rule, scalar_of, thread_span
+from tileir.backend.codegen.emit.tile_access import OwnedRegisters, load_tile, store_window
+from tileir.backend.codegen.lowering import (
+    Fragment,
+    Lowering,
+    Rule,
+    contributions_overlap,
+    scalar_of,
+    thread_span,
+)
 from tileir.backend.codegen.rules.memory import access_mask, vector_groups
 from tileir.backend.codegen.thread_operands import AccessAttributes
 from tileir.backend.layouts.wgmma import WARPS
 from tileir.backend.shared_memory.shared_tile import SharedTile
+from tileir.layout import Layout
 from tileir.ops.shape import GetElementPtr, Splat
 from tileir.types import I1, I32, Element
 
@@ -163,22 +171,36 @@ def _local_store(lowering: Lowering, op: Any) -> list[Fragment]:
     return []
 
 
-def _of_columns(lowering: Lowering, op: Any) -> dict[int, Any]:
-    """The registers with requested columns, and the condition under which a thread owns them: an
-    i1, None for all."""
+def _of_columns(lowering: Lowering, op: Any) -> OwnedRegisters:
+    """The registers with requested columns."""
     layout, (first, count) = op.value.type.layout, op.columns
     reach, thread = thread_span(layout, 1), lowering.thread
-    columns: dict[int, Any] = {}
+    threads = None if contributions_overlap(layout, 1) else _columns_of_threads(layout)
+    conditions: dict[int, Any] = {}
+    of_owners: dict[Any, Any] = {}
     for register, vector in enumerate(layout.registers):
-        least, most = vector[1] - first, vector[1] + reach - first
-        if least >= count or most < 0:
+        least = vector[1] - first
+        if least >= count or least + reach < 0:
             continue
-        columns[register] = None
-        if least < 0 or most >= count:
-            column = lowering.coordinate(layout, register, 1)
-            at = thread.binary("sub", I32, column, thread.integer(first))
-            columns[register] = thread.compare("ult", I32, at, thread.integer(count))
-    return columns
+        conditions[register] = None
+        if least < 0 or least + reach >= count:
+            owners: Any = register
+            if threads is not None:
+                owners = tuple(tuple(0 <= least + x < count for x in lanes) for lanes in threads)
+            if owners not in of_owners:
+                column = lowering.coordinate(layout, register, 1)
+                at = thread.binary("sub", I32, column, thread.integer(first))
+                of_owners[owners] = thread.compare("ult", I32, at, thread.integer(count))
+            conditions[register] = of_owners[owners]
+    by_warp = threads is not None and all(len({*lanes}) == 1 for x in of_owners for lanes in x)
+    return OwnedRegisters(conditions, by_warp)
+
+
+def _columns_of_threads(layout: Layout) -> list[list[int]]:
+    """For each warp, what its lanes add to the column of a register."""
+    lanes = dict.fromkeys(layout.coordinate(lane=i)[1] for i in range(layout.size("lane")))
+    warps = dict.fromkeys(layout.coordinate(warp=i)[1] for i in range(layout.size("warp")))
+    return [[warp + lane for lane in lanes] for warp in warps]
 
 
 RULES: dict[str, Rule] = {

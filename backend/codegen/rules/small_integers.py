@@ -40,41 +40,46 @@ _LOWER, _UPPER = 0x4140, 0x4342
 
 
 def four_by_bits(
-    t: Thread, target: Element, values: Sequence[Handle], *, signed: bool = True
-) -> list[Handle]:
-    """Four bytes as f16, bf16 or f32: exact. Two become f16, or signed ones bf16, per instruction.
+    t: Thread, target: Element, values: Sequence[Handle], *, signed: bool = True,
+    has_sign: bool = True, less: int = 0,
+) -> list[Handle]:  # fmt: skip
+    """Four bytes less `less`, from -128 to 127, as f16, bf16 or f32: exact. Without `has_sign`, the
+    sign bits are clear; else `less` is 0. Two become f16, or bf16 unless they are unsigned, per
+    instruction.
 
     A byte is the last 8 digits of an f16 of 1024 and more. A bf16 has 7 digits: the byte below
     0x43 is 128 plus its low 7 bits, or 256 plus these where the sign bit is set. Less the same
     without these 7 bits, and less 128 where the sign bit is clear, that is the number. Others
     become the last digits of an f32 of 2^23 and more, one at a time."""
     word = t.pack(I8, values)
-    if target is F32 or (target is BF16 and not signed):
-        return _singles(t, target, word, signed)
+    if target is F32 or (target is BF16 and has_sign and not signed):
+        return _singles(t, target, word, signed and has_sign, less)
     results: list[Handle] = []
     for order in (_LOWER, _UPPER):
         high = t.constant(I32, 0x64 if target is F16 else 0x43)
         operands = [(I32, word), (I32, high), (I32, t.constant(I32, order))]
         placed = t.instruction("prmt.b32 $0, $1, $2, $3;", I32, operands)
-        if not signed:
-            first, second, name = placed, t.constant(I32, 0x64006400), "f16x2"  # 1024, twice
+        name = "f16x2" if target is F16 else "bf16x2"
+        if not (signed and has_sign):
+            least = 1024.0 if target is F16 else 128.0
+            first, second = placed, t.constant(I32, encode(target, least + less) * 0x10001)
         elif target is F16:
             first = t.binary("xor", I32, placed, t.constant(I32, 0x00800080))
-            second, name = t.constant(I32, 0x64806480), "f16x2"  # 1024 + 128, twice
+            second = t.constant(I32, encode(F16, 1024.0 + 128) * 0x10001)
         else:
             first = t.binary("and", I32, placed, t.constant(I32, 0xFF7FFF7F))
-            second, name = t.binary("and", I32, placed, t.constant(I32, 0xFF80FF80)), "bf16x2"
+            second = t.binary("and", I32, placed, t.constant(I32, 0xFF80FF80))
         text = f"sub.rn.{name} $0, $1, $2;"
         results += t.unpack(target, t.instruction(text, I32, [(I32, first), (I32, second)]))
     return results
 
 
-def _singles(t: Thread, target: Element, word: Handle, signed: bool) -> list[Handle]:
-    """The bytes of `word` as f32, or rounded to what is narrower."""
+def _singles(t: Thread, target: Element, word: Handle, signed: bool, less: int) -> list[Handle]:
+    """The bytes of `word` less `less` as f32, or rounded to what is narrower."""
     if signed:
         word = t.binary("xor", I32, word, t.constant(I32, 0x80808080))  # 128 more
     least = encode(F32, float(1 << 23))
-    offset = t.constant(F32, encode(F32, -float((1 << 23) + (128 if signed else 0))))
+    offset = t.constant(F32, encode(F32, -float((1 << 23) + (128 if signed else less))))
     results: list[Handle] = []
     for byte in range(4):
         operands = [

@@ -73,6 +73,9 @@ tensor.cuda:
   br i1 %on.gpu, label %tensor.dtype, label %no
 tensor.dtype:
   %dtype = field %Arg %a, dtype
+  %any.dtype = icmp eq ptr %dtype, null
+  br i1 %any.dtype, label %tensor.address, label %tensor.typed
+tensor.typed:
   %typed = call i1 @is(ptr %o, ptr @@"dtype"@@, ptr %dtype)
   br i1 %typed, label %tensor.address, label %no
 tensor.address:

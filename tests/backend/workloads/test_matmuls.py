@@ -131,3 +131,29 @@ def test_weights_are_unpacked_where_they_are_needed(name: str) -> None:
     assert "gpu.local_load" in names
     assert "gpu.convert_layout" not in names and "gpu.barrier" not in names
     assert all(not op.shared for op in body.ops)
+
+
+def test_a_transposed_result_is_stored_from_its_own_registers() -> None:
+    """`stmatrix.trans` stores fragments of `wgmma`, those of each warpgroup to its columns. A
+    conversion would take the shared memory of two pipeline stages."""
+    for name, tile in (("packed", 64), ("large", 256)):
+        module = matmuls.mxfp8_weights(TileShape(tile, 128, 64))
+        compiled = assembles(module)
+        consumer = compiled.stages["barriers"].functions["matmul.consumer"]
+        assert all(op.mnemonic != "gpu.convert_layout" for op in consumer.ops), name
+        assert compiled.ptx.count("stmatrix.sync.aligned.m8n8.x4.trans") == tile // 8
+        assert "st.shared.b16" not in compiled.ptx
+    assert any("4 stages" in str(remark) for remark in compiled.remarks)
+
+
+@pytest.mark.parametrize("shape", ((20, 200, 64), (70, 130, 96)))
+def test_columns_of_two_warpgroups(shape: tuple[int, int, int]) -> None:
+    """Each warpgroup stores 64 columns of a transposed result."""
+    m, n, k = shape
+    tile, group = TileShape(64, 128, 32), 32
+    weights, bits = four_bits(n, k)
+    x, scales = normal(m, k), normal(n, k // group)
+    expected = x.astype(float) @ (weights * np.repeat(scales.astype(float), group, 1)).T
+    arguments = [x, bits, scales, np.zeros((m, n), np.float16), m, n, k]
+    module = matmuls.int4_weights(tile, group)
+    agree(module, grid(tile, m, n), arguments, 3, expected, off=4e-3, seeds=1)

@@ -5,6 +5,7 @@ import multiprocessing
 import re
 import sys
 from types import SimpleNamespace
+from typing import ClassVar
 
 import pytest
 
@@ -139,6 +140,32 @@ def test_machine_code_repeats_a_launch_with_an_array_without_elements(triton, ma
     assert not kernel.launched
     assert [each.native for each in machine.launches] == [False, False, True, True]
     assert {each.words[3:5] for each in machine.launches} == {(0, 256)}
+
+
+class Recording(TorchLike):
+    """A tensor that records which attributes are read."""
+
+    read: ClassVar[list[str]] = []
+
+    def __getattribute__(self, name):
+        Recording.read.append(name)
+        return super().__getattribute__(name)
+
+
+@pytest.mark.skipif(
+    not native_launcher.is_supported(), reason="this Python's objects are laid out otherwise"
+)
+def test_a_repeated_launch_reads_addresses_alone(triton, machine):
+    """Triton has looked at the element types: kernels for others are other kernels."""
+    kernel = build(triton, MATMUL, MATMUL_TYPES)
+    arrays = [Recording(4096 * (i + 1), "float16", (256, 256)) for i in range(3)]
+    arguments = (*arrays, *matmul_arguments()[3:])
+    for _ in range(3):
+        launch(kernel, arguments)
+    Recording.read.clear()
+    launch(kernel, arguments)
+    assert machine.launches[-1].native
+    assert Recording.read == ["is_cuda", "address"] * 3
 
 
 def test_a_process_that_compiles_for_others_puts_the_version_into_the_cache(
