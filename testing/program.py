@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -96,9 +97,27 @@ def _array(buffer: ParameterBuffer, generator: np.random.Generator) -> Any:
     if buffer.whole:
         return generator.integers(-4, 5, buffer.count).astype(dtype)
     if buffer.element.is_float:
-        return generator.normal(0, 4, buffer.count).astype(dtype)
+        return _floats(buffer, dtype, generator)
     low, high = (0, 2) if buffer.element.bits == 1 else (-100, 100)
     return generator.integers(low, high, buffer.count).astype(dtype)
+
+
+_EXTREMES = (math.nan, math.inf, -math.inf, 0.0, -0.0, 1.0)
+
+
+def _floats(buffer: ParameterBuffer, dtype: Any, generator: np.random.Generator) -> Any:
+    """Normally distributed numbers. Of every second array an eighth are NaNs, infinities, zeros,
+    the largest numbers, and the smallest normal and denormal ones, of both signs."""
+    array = generator.normal(0, 4, buffer.count).astype(dtype)
+    if generator.integers(2):
+        return array
+    limits = ml_dtypes.finfo(dtype)
+    ends = [float(x) for x in (limits.max, limits.smallest_normal, limits.smallest_subnormal)]
+    with np.errstate(all="ignore"):
+        extremes = np.array([*_EXTREMES, *ends, *(-x for x in ends)]).astype(dtype)
+    chosen = generator.random(buffer.count) < 1 / 8
+    array[chosen] = generator.choice(extremes, int(chosen.sum()))
+    return array
 
 
 def bits(array: Any) -> Any:

@@ -122,6 +122,55 @@ def test_reductions_of_generated_layouts(count: int) -> None:
     assert through_shared > count // 5
 
 
+def add_and_keep_largest(name: str, operands: list[ThreadValues]) -> list[ThreadValues]:
+    a, i, b, j = (x.array for x in operands)
+    return [ThreadValues(a + b), ThreadValues(np.maximum(i, j))]
+
+
+@pytest.mark.parametrize("count", few_or_all(30, 1500))
+def test_functions_take_what_takes_part(count: int) -> None:
+    """No padding, such as that of whole registers, and no elements that a predicate leaves out; of
+    elements all of which are left out nothing is known."""
+    whole_registers = 0
+    for seed in range(count):
+        choose = random.Random(seed)
+        it, axis = drawn_layout(choose), choose.randrange(2)
+        shape = tuple(choose.choice((n, choose.randint(1, n))) for n in it.extents)
+        whole_registers += any(
+            any(a >= n for a, n in zip(v, shape, strict=True)) for v in it.registers
+        )
+        taking, predicate = np.ones(shape, bool), None
+        if choose.random() < 0.5:
+            predicate = Value(Tile(I1, shape, it))
+            taking = np.random.default_rng(seed).random(shape) < choose.choice((0.1, 0.9))
+        values = [Value(Tile(element, shape, it)) for element in (I64, I8)]
+        numbers = [drawn_numbers(choose, element, shape) for element in (I64, I8)]
+        op = Reduce(tuple(values), axis=axis, combiner="f", predicate=predicate)
+        lowering = machine(reduction_bytes(op), it.size("warp"))
+        lowering.thread.call_function = add_and_keep_largest
+        lowering.scratch = {op: 0}
+        for value, each in zip(values, numbers, strict=True):
+            lowering.values[value] = values_of(it, each, each.dtype.type(127))
+        if predicate is not None:
+            lowering.values[predicate] = values_of(it, taking, True)
+        total, largest = reduce_tile(lowering, op)
+        any_takes_part = taking.any(axis)
+        expected = (
+            np.where(taking, numbers[0], 0).sum(axis, dtype=np.int64),
+            np.where(taking, numbers[1], -128).max(axis),
+        )
+        for fragment, each in zip((total, largest), expected, strict=True):
+            check_where(it.slice(axis), fragment, each, any_takes_part)
+    assert whole_registers > count // 10
+
+
+def check_where(it: Layout, fragment: Any, expected: Any, where: Any) -> None:
+    for register, value in enumerate(fragment):
+        for t, v in enumerate(coordinates(it, register)):
+            if all(a < n for a, n in zip(v, expected.shape, strict=True)) and where[v]:
+                assert value.array[t] == expected[v], (register, t, v)
+
+
 @for_each("seed", range(60))
 def test_one_thread_writes_each_partial_result(seed: int) -> None:
     """Of all that have it, in layouts that replicate elements over lanes, warps or repeated warps,

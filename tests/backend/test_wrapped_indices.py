@@ -270,3 +270,14 @@ def test_a_block_has_one_scale(width: int, loads: int, other: str) -> None:
                 )
                 assert expected is not None and actual is not None
                 np.testing.assert_array_equal(actual, expected)
+
+
+@pytest.mark.parametrize("step", [-1, -16])
+@pytest.mark.parametrize("is_checked", [False, True])
+def test_indices_that_fall_from_0_keep_the_remainder(step: int, is_checked: bool) -> None:
+    """They are negative wherever they are not 0: a check would end the kernel."""
+    text = str(kernel("i32", "zero"))
+    falling = f"%down.0 = mul i32 %s, {step}\n  %from = splat i32<16> %down.0"
+    function = parse(text.replace("%from = splat i32<16> %s", falling)).kernel()
+    assert len([op for op in function.ops if op.mnemonic == "mul"]) == 3
+    assert mask_wrapped_loads(function, is_checked=is_checked) is function

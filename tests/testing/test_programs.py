@@ -53,7 +53,18 @@ def test_every_pure_elementwise_op_is_generated():
 def test_arguments_of_a_seed_are_the_same():
     program = sample(3)
     first, second = program.arguments(5), program.arguments(5)
-    assert all((first[name] == second[name]).all() for name in first)
+    for name in first:
+        np.testing.assert_array_equal(first[name], second[name])
+
+
+def test_inputs_have_extremes_of_every_float():
+    """NaNs, infinities and denormal numbers, in some arrays, and none in others."""
+    arrays = [sample(3).arguments(seed)["x"] for seed in range(20)]
+    assert any(np.isfinite(a).all() for a in arrays)
+    values = np.concatenate([a.reshape(-1) for a in arrays]).astype(np.float64)
+    smallest = np.finfo(np.float32).smallest_normal
+    assert np.isnan(values).any() and {np.inf, -np.inf} <= set(values.tolist())
+    assert ((values != 0) & (abs(values) < smallest)).any()
 
 
 @pytest.mark.slow

@@ -8,11 +8,15 @@ from __future__ import annotations
 import functools
 import random
 
+import pytest
+
 from tests.backend.shared_memory.barrier_cases import barriers_of
 from tests.sizes import for_each
+from tileir.backend.shared_memory import hazards
 
 LINES = {
     "store": "store %p, %v",
+    "load": "%{} = load f32<64, #a> %p",
     "reversed load": "%{} = load f32<64, #a> %q",
     "store of a thread": "store %x, 1.0",
     "load of a thread": "%{} = load f32 %x",
@@ -29,6 +33,10 @@ LINES = {
     "other bytes": "%{} = gpu.convert_layout f32<2, 32, #z> %vr"
     " {{layout = #z, shared = [4096, 256]}}",
 }
+CONVERSIONS = {
+    "conversion": "block", "other bytes": "block", "conversion within warps": "warp",
+}  # fmt: skip
+"""Ops that are barriers themselves."""
 AFTER = """  gpu.barrier
   store %p, %v
   gpu.barrier
@@ -73,10 +81,9 @@ def required_barriers(names: list[str]) -> dict[int, str]:
             needed[at] = "block" if "block" in kinds else "warp"
             waited_warp = at
             waited_block = at if needed[at] == "block" else waited_block
-        if name in ("conversion", "other bytes"):
-            waited_block = waited_warp = at
-        elif name == "conversion within warps":
+        if name in CONVERSIONS:
             waited_warp = at
+            waited_block = at if CONVERSIONS[name] == "block" else waited_block
     return needed
 
 
@@ -85,6 +92,29 @@ def test_pairs_of_ops_decide(seed: int) -> None:
     names = random.Random(seed).choices(list(LINES), k=6)
     for blocks in (False, True):
         assert barriers(names, blocks) == required_barriers(names), names
+
+
+@for_each("most", (1, 2))
+@for_each("seed", range(20))
+def test_every_pair_is_separated_where_few_accesses_are_kept(
+    seed: int, most: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Beyond that number, what is known is that a parameter was accessed: more barriers, but none
+    too few."""
+    names = random.Random(seed).choices(list(LINES), k=7)
+    needed = {
+        (i, j): kind
+        for j in range(len(names))
+        for i in range(j)
+        if (kind := between(names[i], names[j]))
+    }
+    with monkeypatch.context() as patch:
+        patch.setattr(hazards, "_MOST_KEPT", most)
+        placed = barriers(names)
+    for (i, j), kind in needed.items():
+        within = [placed[k] for k in range(i + 1, j + 1) if k in placed]
+        within += [CONVERSIONS[n] for n in names[i + 1 : j] if n in CONVERSIONS]
+        assert within if kind == "warp" else "block" in within, (names, i, j)
 
 
 def test_pairs_need_barriers_of_both_kinds() -> None:

@@ -17,6 +17,7 @@ from tileir.backend.shared_memory.hazards import Hazards, HazardState, PendingAc
 from tileir.backend.shared_memory.place_barriers import _leaving
 from tileir.backend.shared_memory.requirements import SharedMemoryPlan
 from tileir.backend.shared_memory.thread_conflicts import GlobalAccess, SyncScope
+from tileir.backend.simt.counts import Counts
 from tileir.backend.simt.shadow import RaceError
 from tileir.backend.target import target
 from tileir.builder import F32, I32, Builder, Expr, Var, pointer
@@ -104,6 +105,86 @@ def run(seed: int) -> None:
     """Run the program of `seed` on four warps. Raises RaceError."""
     x = np.zeros(SIZE, np.float32)
     SimtExecutor().launch(Program(seed).module(), None, 1, [x, 3], num_warps=4)
+
+
+LENGTHS = (0, 1, 31, 64, 127, 128, 129, 256, -64, -127, -128)
+
+
+def strided_program(seed: int, *, uneven: bool = False) -> Module:
+    """A loop over rows whose distance is a parameter, by a counter, by the number of the iteration
+    or by both, with accesses before the loop, too. With `uneven`, the counter
+    may also move otherwise."""
+    choose, b = random.Random(seed), Builder()
+
+    def add_access(x: Expr, rows: list[Expr]) -> None:
+        at = b.arange(WIDTH) * choose.choice((1, 1, -1)) + FIRST + choose.choice((0, 0, 0, 1, 128))
+        for row in rows:
+            at = at + row
+        if choose.random() < 0.4:
+            (x + at).store((x + (FIRST + b.arange(WIDTH))).load())
+        elif choose.random() < 0.5:
+            (x + at).store(b.full((WIDTH,), 1.0, F32))
+        else:
+            kept = (x + at).load()
+            (x + (at + choose.choice((0, 0, WIDTH)))).store(kept)
+
+    with b.kernel("k", x=pointer(F32), n=I32, s=I32) as (x, n, s):
+        moving = b.var(b.constant(I32, 0) if choose.random() < 0.5 else s + 0)
+        if choose.random() < 0.5:
+            add_access(x, [])
+        by_number, by_counter, later = (choose.random() < p for p in (0.5, 0.7, 0.3))
+        scale, more = choose.choice((1, 1, 2, -1)), choose.choice((0, 0, 64))
+        with b.for_(n) as i:
+            rows = [i * s * scale] * by_number + [moving.get()] * (by_counter or not by_number)
+            for _ in range(choose.randint(1, 2)):
+                add_access(x, rows if choose.random() < 0.8 else [])
+            now = moving.get()
+            other = choose.choice((now + i * s, s - now, now * 2, s * scale, now + n * s - 2 * s))
+            is_even = not uneven or choose.random() < 0.4
+            moving.set(now + s * scale + more if is_even else other)
+            if later:
+                add_access(x, [moving.get()])
+    return b.module()
+
+
+@pytest.mark.parametrize("count", few_or_all(10, 300))
+def test_threads_wait_where_rows_are_nearer_than_what_is_accessed(count: int) -> None:
+    """The distance of rows is known when the kernel runs: nearer rows, and overlapping ones."""
+    for seed in range(count):
+        module = strided_program(seed, uneven=seed % 2 == 1)
+        for length in random.Random(seed).sample(LENGTHS, 4):
+            x = np.zeros(SIZE, np.float32)
+            SimtExecutor().launch(module, None, 1, [x, 4, length], num_warps=4)
+
+
+def test_threads_wait_seldom_where_rows_are_distant() -> None:
+    """Fewer barriers are executed than where rows are near."""
+    fewer = 0
+    for seed in range(8):
+        executed: list[int] = []
+        for length in (1, 600):
+            counts, x = Counts(), np.zeros(SIZE, np.float32)
+            arguments = [x, 3, length]
+            SimtExecutor().launch(
+                strided_program(seed), None, 1, arguments, num_warps=4, counts=counts
+            )
+            executed.append(sum(each.barriers for each in counts.by_op.values()))
+        assert executed[1] <= executed[0]
+        fewer += executed[1] < executed[0]
+    assert fewer >= 3
+
+
+def test_rows_race_without_barriers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Hazards, "before", lambda *_: SyncScope.NONE)
+    races = 0
+    for seed in range(10):
+        try:
+            SimtExecutor().launch(
+                strided_program(seed), None, 1, [np.zeros(SIZE, np.float32), 4, 64], num_warps=4
+            )
+        except RaceError:
+            races += 1
+    assert races >= 5
 
 
 @pytest.mark.parametrize("count", few_or_all(25, 300))

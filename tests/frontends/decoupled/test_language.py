@@ -204,6 +204,16 @@ def test_approximations_are_near(name: str) -> None:
     np.testing.assert_allclose(result, expected, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.parametrize("op", ["-", "%", "<=", ">", "!="])
+def test_numbers_are_computed_with_as_elements_are(op: str) -> None:
+    """Of both signs, integers and floats; the remainder has the sign of the dividend."""
+    pairs = [(a, b) for a in (7, -7, 3, 2.5) for b in (3, -3, 7, -2.5)]
+    numbers = " + ".join(f"{4**n} * (({a}) {op} ({b}))" for n, (a, b) in enumerate(pairs[:8]))
+    floats = " + ".join(f"{4**n} * (({a}) {op} ({b}))" for n, (a, b) in enumerate(pairs[8:]))
+    result, expected = whole(f"A[x, y] + ({numbers}) + 0.001 * ({floats})", positive(2, 3))
+    np.testing.assert_allclose(result, expected, rtol=1e-6)
+
+
 def test_plans_are_kept() -> None:
     function, A = parse(d.RELU).function(), positive(2, 3)
     assert function.plan(A) is function.plan(A)

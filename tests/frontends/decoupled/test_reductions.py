@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import random
 from typing import Any
 
 import numpy as np
 import pytest
 
 import tileir.backend
+from tests.sizes import for_each
 from tileir.frontends.decoupled import CompilationError, parse
 
 from . import definitions as d
@@ -17,6 +19,10 @@ ON = pytest.mark.parametrize("on", ["interpreter", "simt", "cpu"])
 
 def normal(*shape: int) -> Any:
     return np.random.default_rng(sum(shape)).standard_normal(shape).astype(np.float32)
+
+
+def positive(*shape: int) -> Any:
+    return np.random.default_rng(sum(shape)).random(shape, np.float32) + np.float32(0.25)
 
 
 def reduction_function(op: str, schedule: str, post: str = "") -> Any:
@@ -341,3 +347,25 @@ def test_what_can_is(value: str) -> None:
     function, A = parse(source).function(), normal(3, 9)
     assert loops(function, A) == 2
     np.testing.assert_allclose(function(A), function.reference(A), rtol=1e-5, atol=1e-6)
+
+
+@for_each("seed", range(5))
+def test_rows_that_are_divided_by_their_total(seed: int) -> None:
+    """A dimension of the result is also reduced: whatever blocks and tiles cut it, and whatever is
+    fused, the total is that of whole rows."""
+    choose = random.Random(seed)
+    block, tile = choose.choice((1, 2, 4, 8, 16)), choose.choice((0, 1, 2, 4))
+    lines = [f"f.block(x:{choose.choice((1, 2, 4))}, y:{block});"]
+    lines += [f"f.tensorize(x:{choose.choice((0, 1))}, y:{min(tile, block)});"]
+    lines += [
+        line for line in ("e.fuse_at(f, x);", "total.fuse_at(f, x);") if choose.random() < 0.8
+    ]
+    function = parse(f"""
+    Func e, total, f; In A; Var x; RVar y;
+    e[x, y] = exp(A[x, y]); total[x] = rsum(e[x, y], y);
+    f[x, y] = e[x, y] / reshape(total[x], x, 1); {" ".join(lines)} f.compile();
+    """).function()
+    A = np.random.default_rng(seed).random(
+        (choose.randint(1, 5), choose.randint(1, 11)), np.float32
+    )
+    np.testing.assert_allclose(function(A), function.reference(A), rtol=1e-5)

@@ -13,6 +13,8 @@ import pytest
 
 import tileir.frontends.triton as triton
 import tileir.frontends.triton.language as tl
+from tests.sizes import for_each
+from tileir.frontends.triton.dtypes import ALL, promoted_type
 from tileir.frontends.triton.tools.tensor_descriptor import TensorDescriptor
 
 INTEGERS = [
@@ -273,3 +275,25 @@ def test_extremes_of_booleans_and_multiplications_of_mixed_floats() -> None:
     extremes_and_multiplications[(1,)](x, y, bits, numbers)
     assert bits.tolist() == [*((x != 0) | (y != 0)), *((x != 0) & (y != 0))]
     assert numbers.tolist() == [*(x * y + x)] * 2
+
+
+FLOATS = (tl.float64, tl.float32, tl.float16, tl.bfloat16)
+EIGHT_BITS = (tl.float8e4nv, tl.float8e5)
+
+
+def type_of_both(a: Any, b: Any, division: bool) -> Any:
+    """Of 64 and 32 bits, then float16, take part as they are; bfloat16 with itself only; 8-bit
+    floats of two kinds as float16; quotients are of 32 bits at least."""
+    wide = next((t for t in FLOATS if t in (a, b)), None)
+    if wide is None:
+        return a if a == b else tl.float16
+    mixed = wide is tl.bfloat16 and a != b
+    return tl.float32 if mixed or (division and wide in FLOATS[2:]) else wide
+
+
+@for_each(("a", "b"), itertools.product((*FLOATS, *EIGHT_BITS), ALL))
+@for_each("division", (False, True))
+def test_the_type_of_a_float_and_another_type(a: Any, b: Any, division: bool) -> None:
+    if not division or not (a in EIGHT_BITS and b in EIGHT_BITS):
+        assert promoted_type(a, b, division=division) is type_of_both(a, b, division)
+        assert promoted_type(b, a, division=division) is type_of_both(a, b, division)

@@ -1,0 +1,67 @@
+"""How far masks let accesses reach, against all elements of generated masks."""
+
+from __future__ import annotations
+
+import itertools
+import operator
+import random
+
+from tests.sizes import for_each
+from tileir.analysis.affine_mod32 import addresses
+from tileir.backend.shared_memory.mask_extents import extents
+from tileir.textual import parse
+
+SHAPE = (4, 16)
+RELATIONS = {
+    "slt": operator.lt, "sle": operator.le, "ult": operator.lt, "ule": operator.le,
+    "sgt": operator.gt, "sge": operator.ge, "eq": operator.eq, "ne": operator.ne,
+}  # fmt: skip
+Comparison = tuple[int, int, int, str, int]
+"""The dimension, and start, step, relation and bound: `start + step * index < bound`."""
+
+
+def comparison(choose: random.Random) -> Comparison:
+    relation = choose.choice(["slt", "sle", "ult", "ule", *RELATIONS])
+    start, step = choose.choice((0, 0, 1, 7)), choose.choice((1, 1, 2, 3, 5, 0))
+    return choose.randrange(2), start, step, relation, choose.randint(0, 40)
+
+
+def kernel(comparisons: list[Comparison], choose: random.Random) -> str:
+    """A kernel whose tile `%mask` is the conjunction of the comparisons."""
+    lines, mask = list[str](), ""
+    for n, (dim, start, step, relation, bound) in enumerate(comparisons):
+        size = SHAPE[dim]
+        unit = f"{size}, 1" if dim == 0 else f"1, {size}"
+        shaped = choose.choice((f"expand_dims i1<{unit}> %c{n} {{axis = {1 - dim}}}",
+                                f"reshape i1<{unit}> %c{n}"))  # fmt: skip
+        lines += [
+            f"%i{n} = make_range i32<{size}>", f"%s{n} = mul i32<{size}> %i{n}, {step}",
+            f"%a{n} = add i32<{size}> %s{n}, {start}",
+            f"%c{n}, %not{n} = icmp (i1<{size}>, i1<{size}>) %a{n}, {bound} "
+            f"{{predicate = {relation}}}",
+            f"%e{n} = {shaped}", f"%m{n} = broadcast i1<4, 16> %e{n}",
+        ]  # fmt: skip
+        if mask:
+            lines.append(f"%and{n} = and i1<4, 16> {mask}, %m{n}")
+        mask = f"%and{n}" if mask else f"%m{n}"
+    lines += [f"%mask = and i1<4, 16> {mask}, {mask}", "ret"]
+    body = "\n".join(f"  {line}" for line in lines)
+    return f"tir 1.0\ndefine kernel void @k() {{\nentry:\n{body}\n}}\n"
+
+
+@for_each("seed", range(150))
+def test_an_access_reaches_the_last_element_that_its_mask_selects(seed: int) -> None:
+    """No element beyond is selected; and of bounds from above the last one within is."""
+    choose = random.Random(seed)
+    comparisons = [comparison(choose) for _ in range(choose.randint(1, 3))]
+    function = parse(kernel(comparisons, choose)).kernel()
+    (mask,) = (v for op in function.ops for v in op.results if v.name == "mask")
+    reach = extents(mask, SHAPE, addresses(function), function)
+    selected = [
+        index
+        for index in itertools.product(*map(range, SHAPE))
+        if all(RELATIONS[r](a + s * index[d], bound) for d, a, s, r, bound in comparisons)
+    ]
+    assert all(i < n for index in selected for i, n in zip(index, reach, strict=True))
+    if selected and all(r in ("slt", "sle", "ult", "ule") and s for _, _, s, r, _ in comparisons):
+        assert reach == tuple(max(index[d] for index in selected) + 1 for d in range(2))
