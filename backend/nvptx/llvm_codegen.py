@@ -102,10 +102,13 @@ def level_of(text: str, opt_level: int) -> int:
 def code_generator(llvm: Any, variant: CodeVariant) -> Generator[None]:
     """Code is generated with LLVM's machine scheduler for the variant `SCHEDULED`, and without
     LLVM's strength reduction of loops for `UNREDUCED`; no other thread generates code meanwhile.
-    Each of LLVM's options is one for all targets. `llvm` is llvmlite's binding."""
+    No variant schedules after register allocation: that takes a time quadratic in the length of a
+    basic block, and CPUs that reorder instructions do without. Each of LLVM's options is one for
+    all targets. `llvm` is llvmlite's binding."""
     options = {
         "enable-misched": variant is CodeVariant.SCHEDULED,
         "disable-lsr": variant is CodeVariant.UNREDUCED,
+        "post-RA-scheduler": False,
     }
     with _generating:
         for name, value in options.items():
