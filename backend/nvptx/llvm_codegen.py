@@ -103,11 +103,14 @@ def level_of(text: str, opt_level: int) -> int:
 @contextmanager
 def code_generator(llvm: Any, variant: CodeVariant) -> Generator[None]:
     """A context in which LLVM generates code with the settings of `variant`: with its machine
-    scheduler for `SCHEDULED`, without loop strength reduction for `UNREDUCED`. These options are
-    global to LLVM, so no other thread generates code meanwhile. `llvm` is llvmlite's binding."""
+    scheduler for `SCHEDULED`, without loop strength reduction for `UNREDUCED`. No variant schedules
+    after register allocation: that takes a time quadratic in the length of a basic block, and CPUs
+    that reorder instructions do without. These options are global to LLVM, so no other thread
+    generates code meanwhile. `llvm` is llvmlite's binding."""
     options = {
         "enable-misched": variant is CodeVariant.SCHEDULED,
         "disable-lsr": variant is CodeVariant.UNREDUCED,
+        "post-RA-scheduler": False,
     }
     with _generating:
         for name, value in options.items():
