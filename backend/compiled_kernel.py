@@ -181,9 +181,8 @@ class CompiledKernel:
         accesses of the kernel, and those about spills of its machine code."""
         if self.remarked is not None:
             return self.remarked
-        from tileir.backend.remarks import (
-            access_remarks,
-        )  # imported on demand, so that compilation does not pay for it
+        # imported on demand, so that compilation does not pay for it
+        from tileir.backend.remarks import access_remarks
 
         laid_out = self.stages["layouts"].functions[self.plan.kernel]
         return tuple(

@@ -105,9 +105,8 @@ def _independent_loads(instructions: Sequence[tuple[int, int]]) -> int:
             depths, words = {}, {}
         elif target != _NOTHING:
             read = [first, high & 0xFF]
-            read += (
-                [low >> 32 & 0xFF] if opcode >> 9 == 1 else []
-            )  # otherwise the operand is a constant or absent
+            # Otherwise the operand is a constant or absent.
+            read += [low >> 32 & 0xFF] if opcode >> 9 == 1 else []
             depth = max(depths.get(register, 0) for register in read)
             for register in (target, target + 1) if opcode in _WIDE else (target,):
                 if depth:

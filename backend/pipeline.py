@@ -185,17 +185,19 @@ def _async_pipeline(function: Function, context: Context) -> tuple[PassResult, C
     """Copy the operands of dots asynchronously, in half of shared memory, so that two blocks run on
     a multiprocessor. If neither `prefetch_operands` nor `max_registers` is stated, a limit of
     registers under which another block fits is preferred to prefetched operands."""
+    from tileir.backend.layouts.wgmma import warpgroup_warps
     from tileir.backend.software_pipeline.async_pipeline import pipeline_function
     from tileir.backend.software_pipeline.occupancy import register_limit
 
     options, target = context.options, context.target
     stages, shared = options.num_stages or 0, target.shared_bytes // 2
-    if target.wgmma and (warps := _warpgroup_warps(function, context)):
+    stated = options.num_warps or stated_warps(function)
+    if target.wgmma and (warps := warpgroup_warps(function, stated)):
         outcome = pipeline_function(function, stages, shared, False, warps, machine=target)
         if has_op(cast(Function, outcome.ir), "gpu.wgmma"):
             kernel = with_attributes(cast(Function, outcome.ir), {"num_warps": warps})
             return attrs.evolve(outcome, ir=kernel), context
-    warps = options.num_warps or stated_warps(function) or 0
+    warps = stated or 0
     if options.prefetch_operands is None and options.max_registers is None:
         plain = pipeline_function(function, stages, shared, False, num_warps=warps, machine=target)
         warps = warps or choose_warps(function, target)
@@ -206,28 +208,10 @@ def _async_pipeline(function: Function, context: Context) -> tuple[PassResult, C
         function, stages, shared, options.prefetch_operands is not False, num_warps=warps,
         machine=target,
     )  # fmt: skip
-    if (
-        options.prefetch_operands
-    ):  # if the result is the same without it, the request was not followed
+    if options.prefetch_operands:  # an equal result without it tells that it was not followed
         plain = pipeline_function(function, stages, shared, False, num_warps=warps, machine=target)
         context = attrs.evolve(context, prefetched=_size(outcome) != _size(plain))
     return outcome, context
-
-
-def _warpgroup_warps(function: Function, context: Context) -> int:
-    """The number of warps that run `function` if warpgroups compute its dots; 0 if they compute
-    none."""
-    from tileir.backend.layouts.wgmma import why_not_wgmma
-    from tileir.ops.dot import Dot
-
-    dots = [op for op in function.ops if isinstance(op, Dot) and why_not_wgmma(op) is None]
-    if not dots:
-        return 0
-    if stated := context.options.num_warps or stated_warps(function):
-        return stated
-    from tileir.backend.software_pipeline.warpgroup_dots import warps_for
-
-    return warps_for(function, dots)
 
 
 def _multiply_stored_operands(function: Function, context: Context) -> Function:

@@ -58,10 +58,8 @@ def assemble_with_ptxas(
         source, result = Path(folder, "kernel.ptx"), Path(folder, "kernel.cubin")
         source.write_text(ptx)
         command = [tool, f"-arch={target.name}", "-v", *options, str(source), "-o", str(result)]
-        environment = {
-            "GLIBC_TUNABLES": _LARGE_PAGES,
-            **os.environ,
-        }  # variables that the user has set are not changed
+        # Variables that the user has set are not changed.
+        environment = {"GLIBC_TUNABLES": _LARGE_PAGES, **os.environ}
         done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
         log = done.stdout + done.stderr
         if done.returncode:

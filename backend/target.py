@@ -185,9 +185,8 @@ def target(name: str) -> Target:
     """
     built_in = TARGETS.get(name)
     if built_in is None:
-        from importlib.metadata import (
-            entry_points,
-        )  # a slow import, needed only for unknown targets
+        # a slow import, needed only for unknown targets
+        from importlib.metadata import entry_points
 
         for point in entry_points(group="tileir.targets", name=name):
             return _load(name, point)

@@ -32,9 +32,8 @@ def exit_status(command: Callable[[], int]) -> int:
     SystemExit as `command` does, for `--help` and wrong command lines."""
     _open_closed()
     if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(
-            errors="backslashreplace"
-        )  # characters that the locale cannot encode
+        # for characters that the locale cannot encode
+        sys.stdout.reconfigure(errors="backslashreplace")
     try:
         status = _run(command)
     except TileirError as error:

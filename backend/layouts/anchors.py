@@ -299,10 +299,8 @@ class AnchorLayouts:
         neighbours per thread make the scan more expensive. Atomic accesses of neighbours that share
         a sector wait for each other.
         """
-        from tileir.backend.layouts.stride_classes import (
-            StrideClass,
-            distances,
-        )  # few accesses need it
+        # few accesses need it
+        from tileir.backend.layouts.stride_classes import StrideClass, distances
 
         is_scanned = self._scanned.get(shape_of(op.inputs[0].type)) == dim
         if is_scanned or op.mnemonic != "store":
@@ -312,14 +310,13 @@ class AnchorLayouts:
 
     def _is_far(self, op: Op, dim: int) -> bool:
         """Whether neighbours along `dim` are a stride apart."""
-        from tileir.backend.layouts.stride_classes import (
-            StrideClass,
-            distances,
-        )  # few accesses need it
-
         pointer = op.inputs[0]
-        strided = distances(self.function, pointer)[dim] is StrideClass.STRIDED
-        return strided and self.contiguity.runs(pointer)[dim] == 1
+        if self.contiguity.runs(pointer)[dim] > 1:
+            return False
+        # few accesses need it
+        from tileir.backend.layouts.stride_classes import StrideClass, distances
+
+        return distances(self.function, pointer)[dim] is StrideClass.STRIDED
 
     def _access(self, op: Op, dim: int, frequency: int) -> _AnchoredAccess:
         type = op.inputs[0].type

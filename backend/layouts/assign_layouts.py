@@ -22,7 +22,6 @@ from tileir.analysis.loops import loops
 from tileir.analysis.uses import definitions
 from tileir.backend.layouts.anchors import AnchorLayouts, DotLayoutMap
 from tileir.backend.layouts.cost_model import PRIVATE, ComponentLayouts
-from tileir.backend.layouts.mma import is_fragment_of_result
 from tileir.backend.layouts.shape_ops import (
     HALVES,
     is_layout_only,
@@ -251,6 +250,8 @@ class _Assignment:
         trans = definitions(self.function).get(cast(Value, operand))
         if trans is None or trans.mnemonic != "trans":
             return None
+        from tileir.backend.layouts.mma import is_fragment_of_result  # few stores need it
+
         source = self.layout_of.get(cast(Value, trans.inputs[0]))
         if source is None or cast(Tile, operand.type).element.bits != 16:
             return None

@@ -19,7 +19,6 @@ from tileir.backend.layouts.mma import MmaInstruction, Vectors, instruction
 from tileir.ir import Function
 from tileir.layout import Layout, Repeat, Vector, layout
 from tileir.op import Op
-from tileir.ops.reduce import Reduce
 from tileir.ops.shape import Reshape, Trans
 from tileir.types import Element, Tile, element_of, shape_of
 from tileir.values import Operand, Value
@@ -345,8 +344,8 @@ def _reduces_columns(dot: Op, function: Function) -> bool:
             continue
         seen.add(value)
         for op in uses(function).get(value, ()):
-            if isinstance(op, Reduce):
-                axes.add(op.axis)
+            if op.mnemonic == "reduce":
+                axes.add(cast(Any, op).axis)
             elif op.elementwise:
                 waiting += op.results
             else:

@@ -41,6 +41,10 @@ MOST_COLUMNS = 256
 """The maximum number of columns of an instruction (PTX ISA, "Asynchronous Warpgroup Level Matrix
 Shape")."""
 
+_REGISTERS = 128
+"""The accumulators of a thread above which more warps are used, if the program does not state their
+number."""
+
 _NAMES = {F16: "f16", BF16: "bf16", F32: "tf32", F8E4M3: "e4m3", F8E5M2: "e5m2"}
 _ACCUMULATORS = {F16: "f16", F32: "f32", I32: "s32"}
 _ADDED: dict[Element, tuple[Element, ...]] = {
@@ -238,6 +242,21 @@ def why_not_wgmma(dot: Dot) -> Refusal | None:
     if not _added_steps(dot):
         return Refusal("wgmma accumulates 8-bit floats with less precision than requested")
     return None
+
+
+def warpgroup_warps(function: Function, stated: int | None) -> int:
+    """The number of warps that run `function` if warpgroups compute its dots; 0 if they compute
+    none. If the program does not state it: as many as divide the rows of all dots, up to two
+    warpgroups, and more for accumulators beyond `_REGISTERS`."""
+    dots = [op for op in function.ops if isinstance(op, Dot) and why_not_wgmma(op) is None]
+    if not dots or stated:
+        return (stated or 0) if dots else 0
+    most = max(shape_of(dot.c.type)[0] * shape_of(dot.c.type)[1] for dot in dots)
+    rows = min(shape_of(dot.c.type)[0] for dot in dots)
+    groups = 2 if rows % (2 * ROWS) == 0 else 1
+    while most > _REGISTERS * 32 * WARPS * groups and groups < 4:
+        groups *= 2
+    return WARPS * groups
 
 
 def parts_along_k(dot: Dot) -> list[tuple[int, int]]:

@@ -131,9 +131,10 @@ def emit_kernel(unit: KernelUnit, target: Target, index: int) -> KernelText:
     bounds = f'"nvvm.reqntid"="{threads}"'
     if unit.registers is not None:
         bounds += f' "nvvm.maxnreg"="{unit.registers}"'
+    # The block is alone on its processor: ptxas then keeps values instead of recomputing them.
     if threads * target.max_registers > target.registers_per_processor and any(
         op.mnemonic == ROLE for op in function.ops
-    ):  # the block is alone on its processor: ptxas then keeps values instead of recomputing them
+    ):
         bounds += ' "nvvm.minctasm"="1"'
     if cluster > 1:
         bounds += f' "nvvm.cluster_dim"="{cluster}"'

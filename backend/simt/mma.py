@@ -28,7 +28,7 @@ class Matrices:
     ) -> list[Any]:
         self._whole_warps()
         lane = np.arange(self.threads) % 32
-        naming = lane < 8 * count
+        naming = self.active & (lane < 8 * count)
         at = offset.array.astype(np.int64) + constant
         self.memory.check_aligned(at, 16, naming)
         raw = np.stack(
@@ -65,7 +65,7 @@ class Matrices:
                 halves = np.ascontiguousarray(part.view(np.uint16).transpose(0, 2, 1))
                 part = halves.view(np.uint8)
             rows[:, matrix] = part
-        naming = np.arange(self.threads) % 32 < 8 * count
+        naming = self.active & (np.arange(self.threads) % 32 < 8 * count)
         at, row_addresses = offset.array.astype(np.int64) + constant, rows.reshape(self.threads, 16)
         self.memory.check_aligned(at, 16, naming)
         for i in range(16):

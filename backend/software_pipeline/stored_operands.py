@@ -123,9 +123,8 @@ class _Operands:
             by_block.setdefault(label, []).append(store)
         for label, stores in by_block.items():
             is_repeated = label in loops(self.function).innermost
-            first: list[Op] = (
-                [BlockBarrier()] if is_repeated else []
-            )  # earlier dots may still read the buffers
+            # Earlier dots may still read the buffers.
+            first: list[Op] = [BlockBarrier()] if is_repeated else []
             yield label, [*first, *stores, AsyncFence(), BlockBarrier()]
 
     def _stored_before(self, label: str, keys: Iterable[Stored], most: int) -> Buffers:

@@ -19,7 +19,6 @@ from tileir.backend.layouts.access_widths import AccessWidths
 from tileir.backend.layouts.dot_layouts import mma_of
 from tileir.backend.layouts.wgmma import (
     HALVES,
-    ROWS,
     WARPS,
     columns_of,
     swizzle_of,
@@ -47,10 +46,6 @@ Dimensions: TypeAlias = tuple[int | None, ...]
 
 Source = tuple[SharedTile, bool]
 """The placement of a stage that holds an operand, and whether it holds the operand transposed."""
-
-_REGISTERS = 128
-"""The accumulators of a thread above which more warps are used, if the program does not state their
-number."""
 
 
 @attrs.frozen(eq=False)
@@ -162,18 +157,6 @@ def _looks_up(function: Function, op: Op) -> bool:
         return False
     widths = AccessWidths(function)
     return widths.width(op, widths.nearest(op.pointer)) == 1
-
-
-def warps_for(function: Function, dots: Sequence[Dot]) -> int:
-    """The number of warps for dots by warpgroups if the program does not state it: as many as
-    divide the rows of all dots, up to two warpgroups, and more for accumulators beyond
-    `_REGISTERS`."""
-    most = max(shape_of(dot.c.type)[0] * shape_of(dot.c.type)[1] for dot in dots)
-    rows = min(shape_of(dot.c.type)[0] for dot in dots)
-    groups = 2 if rows % (2 * ROWS) == 0 else 1
-    while most > _REGISTERS * 32 * WARPS * groups and groups < 4:
-        groups *= 2
-    return WARPS * groups
 
 
 def _dots(function: Function, loop: Loop) -> Iterator[Dot]:

@@ -325,9 +325,8 @@ class _DelinearizeSolver:
         self, address: AffineForm, host: Polynomial, dimensions: list[TensorDimension]
     ) -> TensorAccess | Refusal:
         contiguous = [d for d in dimensions if d.tile_dim is not None and d.stride == number(1)]
-        if (
-            not contiguous
-        ):  # a last dimension whose stride is a parameter; the launcher checks that it is 1
+        if not contiguous:
+            # a last dimension whose stride is a parameter; the launcher checks that it is 1
             last = (d for d in dimensions if d.tile_dim == len(self.strides) - 1)
             contiguous = [d for d in last if d.stride.constant is None]
         if len(contiguous) != 1:

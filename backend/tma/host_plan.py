@@ -179,9 +179,8 @@ class HostPlan:
         body = "\n".join([*lines, f"    if not ({tests}): return None"])
         text = f"def plan({names}):\n{body}\n    return ({' '.join(maps)})\n"
         space: dict[str, Any] = {}
-        exec(
-            compile(text, "<host plan>", "exec"), {}, space
-        )  # the text consists of generated expressions only
+        # The text consists of generated expressions only.
+        exec(compile(text, "<host plan>", "exec"), {}, space)
         return space["plan"]
 
 

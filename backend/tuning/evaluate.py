@@ -117,9 +117,8 @@ class Evaluator:
     ) -> Iterator[CandidateOutcome]:
         """The outcome of each trial, in order of completion."""
         pending = list(trials)
-        while (
-            pending and not self._primed
-        ):  # the trial that others are compared with runs first, and alone
+        # The trial that others are compared with runs first, and alone.
+        while pending and not self._primed:
             for outcome in self._batch([pending.pop(0)]):
                 self._primed = outcome.good
                 yield self._with_predictions(outcome, surveys)

@@ -15,9 +15,8 @@ B, T, H, D = 4, 2048, 8, 64
 
 
 def op(path, name):
-    with suppress(
-        ImportError
-    ):  # its models fail on the first import with some versions of transformers
+    # Its models fail on the first import with some versions of transformers.
+    with suppress(ImportError):
         import_module("fla")
     return getattr(import_module(f"fla.{path}"), name)
 

@@ -103,10 +103,8 @@ class Machine(Shapes, Descriptors):
         """Compute inline assembly as in `inline_ptx`; consecutive elements of the last dimension
         share a register. A result is undefined where an operand of its registers is. Raises
         InterpretError for PTX that means something on a GPU alone."""
-        from tileir.machine.inline_ptx import (
-            UnknownPtxError,
-            assemble,
-        )  # few kernels have such code
+        # few kernels have such code
+        from tileir.machine.inline_ptx import UnknownPtxError, assemble
 
         try:
             assembly = assemble(op.text, op.constraints)

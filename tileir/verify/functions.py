@@ -34,9 +34,8 @@ def check_functions(module: Module) -> list[Diagnostic]:
 
             diagnostics.extend(check_predicates(function))
         if walk.placed and not wrong:
-            from tileir.verify.shared_memory import (
-                check_shared_memory,
-            )  # user programs have no offsets
+            # user programs have no offsets
+            from tileir.verify.shared_memory import check_shared_memory
 
             diagnostics.extend(check_shared_memory(function))
         if module.stage is not None and not wrong:

@@ -47,10 +47,8 @@ class Subject:
     @cached_property
     def lowered_kernel(self) -> LoweredKernel:
         """The kernel compiled up to code generation. Raises `CompileError` as `compile` does."""
-        from tileir.backend.compile import (
-            Options,
-            run_pipeline,
-        )  # imports numpy, needed only to draw
+        # imports numpy, needed only to draw
+        from tileir.backend.compile import Options, run_pipeline
         from tileir.backend.target import target
 
         machine, options = target(self.target), Options.of(dict(self.options))
