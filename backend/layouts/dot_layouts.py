@@ -73,14 +73,14 @@ def k_order(mma: MmaInstruction, lanes: Sequence[int]) -> KOrder:
 
 def layouts_of(
     op: Any, num_warps: int, *, rows_first: bool = False, computed: bool = False,
-    nesting: Nesting | None = None, costs: Vector = (1, 1), columns: bool = False,
+    nesting: Nesting | None = None, costs: Vector = (1, 1), by_rows: bool = False,
 ) -> DotLayouts:  # fmt: skip
     """The layouts of the dot `op`.
 
     `rows_first` distributes all warps along M, so that another dot can take the result as its
     operand A. With `computed`, A of `op` itself is computed from such a result. `nesting` states
     how multiply-adds divide a matrix C, `costs` the cost of an element of A and of B to each warp
-    that needs it. With `columns`, warps are along N where the costs are equal, else along M.
+    that needs it. With `by_rows`, warps are along M where the costs are equal, else along N.
     """
     a, c = shape_of(op.a.type), shape_of(op.c.type)
     batch = c[0] if len(c) == 3 else None
@@ -88,7 +88,7 @@ def layouts_of(
     m, n = c[-2:]
     cut = nesting if nesting is not None and nesting.fits(c) else _usual(_element(op.c).bits)
     block = (mma.m, mma.n) if mma else cut.micro
-    spread = _spread(batch, (m, n), block, num_warps, costs, rows_first=rows_first, columns=columns)
+    spread = _spread(batch, (m, n), block, num_warps, costs, rows_first=rows_first, by_rows=by_rows)
     shape = _DotShape(batch, m, n, a[-1], spread)
     if mma is None:
         return _by_fma(shape, cut)
@@ -119,11 +119,11 @@ def _element(operand: Any) -> Element:
 
 def _spread(
     batch: int | None, extents: Vector, block: Vector, num_warps: int, costs: Vector,
-    *, rows_first: bool, columns: bool,
+    *, rows_first: bool, by_rows: bool,
 ) -> Vector:  # fmt: skip
     """The warps along batch, M and N that read the least: they minimize m / wm + n / wn, weighted
-    by the `costs` of rows and columns. Of equal ones most warps are along N for `columns`, else
-    along M."""
+    by the `costs` of rows and columns. Of equal ones most warps are along M for `by_rows`, else
+    along N."""
     along = 1
     while batch and along * 2 <= num_warps and batch % (along * 2) == 0 and not num_warps % 2:
         along *= 2
@@ -137,7 +137,7 @@ def _spread(
         )
         return rows * columns, rows * block[0] * costs[0] + columns * block[1] * costs[1]
 
-    candidates = sorted(_divisors(num_warps), reverse=not columns)
+    candidates = sorted(_divisors(num_warps), reverse=by_rows)
     best = min(candidates, key=cost)
     if rows_first and extents[0] >= block[0] * num_warps:
         best = num_warps
@@ -248,6 +248,8 @@ def dot_layouts_of(function: Function, num_warps: int) -> DotLayoutMap:
     defining_ops = definitions(function)
     incoming, nesting = arguments(function), nesting_of(function)
     chained = set(_dots_in_chains(function, defining_ops, incoming))
+    reduced = {op: _reduced_axes(op, function) for op in function.ops if op.mnemonic == "dot"}
+    reduces_rows = any(len(shape_of(op.results[0].type)) - 1 in reduced[op] for op in reduced)
     dots: dict[Op, DotLayouts] = {}
     memo: dict[Op, bool] = {}
     values: dict[Value, Layout] = {}
@@ -257,7 +259,7 @@ def dot_layouts_of(function: Function, num_warps: int) -> DotLayoutMap:
             computed = any(_elementwise_sources(op.inputs[0], defining_ops, {}))
             layouts = dots[op] = layouts_of(
                 op, num_warps, rows_first=first, computed=computed, nesting=nesting,
-                costs=_costs(op, defining_ops), columns=_reduces_columns(op, function),
+                costs=_costs(op, defining_ops), by_rows=reduces_rows and reduced[op] != {0},
             )  # fmt: skip
             values[op.results[0]] = layouts.c
             _assign_accumulator(op.inputs[2], layouts.c, values, defining_ops, incoming)
@@ -333,10 +335,9 @@ def _dots_in_chains(
     yield from chained
 
 
-def _reduces_columns(dot: Op, function: Function) -> bool:
-    """Whether columns, and no rows, are reduced of what is computed element by element from the
-    result of `dot`, also through block parameters. Each is then in one warp if warps are along
-    N."""
+def _reduced_axes(dot: Op, function: Function) -> set[int]:
+    """The axes along which what is computed element by element from the result of `dot`, also
+    through block parameters, is reduced."""
     waiting, seen, axes = [*dot.results], set[Value](), set[int]()
     while waiting:
         value = waiting.pop()
@@ -350,7 +351,7 @@ def _reduces_columns(dot: Op, function: Function) -> bool:
                 waiting += op.results
             else:
                 waiting += passed_to(function, op, value)
-    return axes == {0}
+    return axes
 
 
 def _elementwise_sources(
