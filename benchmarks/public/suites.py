@@ -9,9 +9,9 @@ FOLDER/NAME holds the tests of a package (`SUITES`), as its repository has them;
 installed. `--each` processes for each GPU run the cases of all suites until the time is over. Each
 imports some files of a suite and runs their cases, in a fixed shuffled order in which the first
 case of each function comes first; then it takes the files of another one. In the last part of the
-time, other processes run every case that has failed a second time, by tileir and by Triton alone:
-tileir is at fault where Triton passes and tileir fails twice. Autotuners try two of their
-configurations.
+time, other processes run every case that has failed a second time, by tileir and by Triton alone,
+those with kernels first: tileir is at fault where Triton passes and tileir fails twice. Autotuners
+try two of their configurations.
 
 `--device compile` compiles the kernels for a GPU that is not there, and launches none: only the
 kernels count. `--device cpu` runs the tests by Triton's backend `cpu`.
@@ -42,6 +42,8 @@ from typing import Any, NamedTuple
 HERE = Path(__file__).resolve().parent
 LAST_PHASE, LAST_SECONDS = 0.25, 40.0
 """The part of the time in which failed cases run again, and the most seconds of it."""
+PHASES, COMPILERS = ("again", "later"), ("triton", "tileir")
+"""The phases in which cases run again, and by what."""
 OUTCOMES = (
     "passed", "skipped", "wrong", "refused", "failed", "unsteady", "fails with Triton", "unchecked",
 )  # fmt: skip
@@ -107,14 +109,17 @@ def main() -> int:
         if options.device == "cuda":
             pause = end - min(LAST_PHASE * options.seconds, LAST_SECONDS)
             wait([first_run], max(0.0, pause - time.time()))
-            repeated = runner.repeated_jobs(requested)
-            runner.run(repeated, max(2, options.each // 4), end)
+            for repeated in runner.repeated_jobs(requested):
+                runner.run(repeated, max(2, options.each // 4), end)
         first_run.result()
         results = {
             name: {
-                **summary(*(read(runner.logs(p, name)) for p in (
-                    "first", "again_tileir", "again_triton"))),
-                **collection_of(runner.logs("first", name)),
+                **summary(
+                    read(runner.logs("first", suite=name)),
+                    *(read(runner.logs(*(f"{p}_{c}" for p in PHASES), suite=name))
+                      for c in ("tileir", "triton")),
+                ),
+                **collection_of(runner.logs("first", suite=name)),
             }
             for name in requested
         }  # fmt: skip
@@ -152,8 +157,8 @@ class Runner:
         else:
             self.gpus = [""]
 
-    def logs(self, phase: str, suite: str) -> list[Path]:
-        return sorted(self.work.glob(f"{phase}.{suite}.*.log"))
+    def logs(self, *phases: str, suite: str) -> list[Path]:
+        return sorted(x for p in phases for x in self.work.glob(f"{p}.{suite}.*.log"))
 
     def first_jobs(self, suites: list[str]) -> list[Job]:
         """For each process the files with which it begins."""
@@ -173,17 +178,23 @@ class Runner:
             files += [test] if path.is_file() else []
         return files
 
-    def repeated_jobs(self, suites: list[str]) -> list[Job]:
-        """The cases of suites that have failed, by Triton and by tileir."""
-        jobs: list[Job] = []
+    def repeated_jobs(self, suites: list[str]) -> tuple[list[Job], list[Job]]:
+        """The cases of suites that have failed, by Triton and by tileir: those that compiled
+        kernels, or ended their process, and the others, for which there may be no time."""
+        with_kernels, others = list[Job](), list[Job]()
         for name in suites:
-            outcomes = read(self.logs("first", name))
-            cases = tuple(c for c, line in outcomes.items() if line["outcome"] == "failed")
-            cases += tuple(cases_that_ended(self.logs("first", name), outcomes))
-            files = tuple(dict.fromkeys(case.partition("::")[0] for case in cases))
-            if cases:
-                jobs += [Job(f"again_{c}", name, c, files, cases) for c in ("triton", "tileir")]
-        return sorted(jobs, key=lambda job: job.compiler != "triton")
+            outcomes = read(self.logs("first", suite=name))
+            ended = dict.fromkeys(cases_that_ended(self.logs("first", suite=name), outcomes))
+            failed = [c for c, line in outcomes.items() if line["outcome"] == "failed"]
+            compiled = [c for c in failed if outcomes[c].get("kernels")]
+            groups = (*compiled, *ended), tuple(c for c in failed if c not in compiled)
+            for cases, jobs, phase in zip(groups, (with_kernels, others), PHASES, strict=True):
+                files = tuple(dict.fromkeys(case.partition("::")[0] for case in cases))
+                if cases:
+                    jobs += [Job(f"{phase}_{c}", name, c, files, cases) for c in COMPILERS]
+        for jobs in (with_kernels, others):
+            jobs.sort(key=lambda job: job.compiler != "triton")
+        return with_kernels, others
 
     def run(self, jobs: list[Job], each: int, end: float) -> None:
         """Run the jobs until `end` by `each` processes on each GPU. Each process begins with one of

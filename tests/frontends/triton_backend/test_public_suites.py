@@ -139,3 +139,24 @@ def test_cases_that_end_their_process_have_failed(suites, tmp_path):
     log.write_text("".join(json.dumps(line) + "\n" for line in lines))
     assert list(suites.cases_that_ended([log], suites.read([log]))) == ["a"]
     assert suites.collection_of([log, log]) == {"collected": 3, "not_imported": {}}
+
+
+def test_failures_with_kernels_run_again_first(suites, tmp_path):
+    """There may be no time for the others, such as cases of modules that are missing."""
+    log = tmp_path / "first.fla.0.log"
+    lines = [
+        {"case": "t.py::a", "outcome": "failed", "error": "ModuleNotFoundError"},
+        {"case": "t.py::b", "outcome": "failed", "kernels": [["k", 4, 1, "tileir"]]},
+        {"case": "u.py::c", "outcome": "began"},
+        {"case": "u.py::d", "outcome": "passed", "kernels": [["k", 4, 1, "tileir"]]},
+    ]
+    log.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    runner = suites.Runner.__new__(suites.Runner)
+    runner.work = tmp_path
+    first, later = runner.repeated_jobs(["fla"])
+    assert [(job.phase, job.cases) for job in first] == [
+        ("again_triton", ("t.py::b", "u.py::c")), ("again_tileir", ("t.py::b", "u.py::c")),
+    ]  # fmt: skip
+    assert [(job.phase, job.cases) for job in later] == [
+        ("later_triton", ("t.py::a",)), ("later_tileir", ("t.py::a",)),
+    ]  # fmt: skip
