@@ -133,7 +133,7 @@ class AnchorLayouts:
         self._largest: dict[Vector, int] = {}
         self._orders: dict[Vector, dict[Vector, int]] = {}
         self._cached_layouts: dict[tuple[Vector, Vector, int, int], Layout] = {}
-        self._wishes: dict[Op, tuple[Vector, Vector, int]] = {}
+        self._requests: dict[Op, tuple[Vector, Vector, int]] = {}
         self._results = frozenset[Op]()
         """The stores and atomics of results of dots that are narrower than other accesses."""
         self.updates = frozenset[Op]()
@@ -167,9 +167,9 @@ class AnchorLayouts:
         for op in accesses(self.function):
             shape, size = shape_of(op.inputs[0].type), _element_bytes(op.inputs[0].type)
             self._largest[shape] = max(size, self._largest.get(shape, 1))
-        wishes = [self._wish(op) for op in accesses(self.function)]
-        wishes += [_wide(op.results[0].type) for op in _slices(self.function)]
-        for shape, order, width in wishes:
+        requests = [self._request(op) for op in accesses(self.function)]
+        requests += [_wide(op.results[0].type) for op in _slices(self.function)]
+        for shape, order, width in requests:
             orders = self._orders.setdefault(shape, {})
             orders[order] = orders.get(order, 0) + width
             self._widths[shape, order] = max(self._widths.get((shape, order), 1), width)
@@ -242,7 +242,7 @@ class AnchorLayouts:
         groups: dict[_Accessed, list[tuple[_Accessed, _AnchoredAccess]]] = {}
         for label, block in self.function.blocks.items():
             for op in filter(is_access, block.ops):
-                shape, order, _ = self._wish(op)
+                shape, order, _ = self._request(op)
                 if op in self._results:
                     continue  # such an access has its own layout
                 has_runs = self.contiguity.runs(op.inputs[0])[order[0]] > 1
@@ -284,7 +284,7 @@ class AnchorLayouts:
         whichever thread makes it."""
         groups: dict[_Accessed, list[Op]] = {}
         for op in accesses(self.function) if self._scanned else ():
-            shape, order, _ = self._wish(op)
+            shape, order, _ = self._request(op)
             if self._scanned.get(shape) == order[0]:
                 groups.setdefault((shape, order), []).append(op)
         for key, group in groups.items():
@@ -338,7 +338,7 @@ class AnchorLayouts:
         """
         if not op.effects & Effects.WRITE:
             return False
-        shape, order, width = self._wish(op)
+        shape, order, width = self._request(op)
         if width >= self._widths.get((shape, order), 1):
             return False
         narrow = width * _element_bytes(op.inputs[0].type) <= _WORD
@@ -365,7 +365,7 @@ class AnchorLayouts:
         """The layout of an access to a tile of pointers; None for other ops."""
         if not is_access(op):
             return None
-        shape, order, width = self._wish(op)
+        shape, order, width = self._request(op)
         if op.mnemonic == _COPIED:
             # Fewer bytes would be copied through registers, which waits for them.
             size = _element_bytes(op.inputs[0].type)
@@ -449,7 +449,7 @@ class AnchorLayouts:
         lines, and several instructions would write each sector. Outside of loops, other blocks
         multiply meanwhile, and fewer blocks are resident if threads need many addresses.
         """
-        shape, order, width = self._wish(op)
+        shape, order, width = self._request(op)
         if prod(shape) <= _LANES * self.num_warps:
             return True
         own, ordered = cast(Layout, self.of(op)), neighbours_first(layout, order[0])
@@ -463,7 +463,7 @@ class AnchorLayouts:
 
     def width(self, op: Op) -> int:
         """The number of elements that a thread reads at once."""
-        return self._wish(op)[2]
+        return self._request(op)[2]
 
     def _layout(self, shape: Vector, order: Vector, own: int = 0, least: int = 1) -> Layout:
         """The layout with the width of the accesses, or of width `own` if that is not 0, as long as
@@ -519,19 +519,19 @@ class AnchorLayouts:
         """Whether vectors of `extent` elements are loaded, of which a thread can load neighbours at
         once."""
         for op in accesses(self.function):
-            vector, _, width = self._wish(op)
+            vector, _, width = self._request(op)
             if op.results and width > 1 and prod(vector) == max(vector) == extent:
                 return True
         return False
 
-    def _wish(self, op: Op) -> tuple[Vector, Vector, int]:
+    def _request(self, op: Op) -> tuple[Vector, Vector, int]:
         """The shape of an access, its dimensions with the fastest first, and the number of elements
         per access of a thread."""
-        if op not in self._wishes:
-            self._wishes[op] = self._requested_layout(op)
-        return self._wishes[op]
+        if op not in self._requests:
+            self._requests[op] = self._compute_request(op)
+        return self._requests[op]
 
-    def _requested_layout(self, op: Op) -> tuple[Vector, Vector, int]:
+    def _compute_request(self, op: Op) -> tuple[Vector, Vector, int]:
         pointer = op.inputs[0]
         shape = shape_of(pointer.type)
         fast = contiguous_dim(op, self.contiguity)

@@ -74,7 +74,7 @@ class SimtAsyncUnits:
             for new, old in zip(body(), values, strict=True)
         ]
 
-    def _doing(self, chosen: Any) -> bool:
+    def _is_elected(self, chosen: Any) -> bool:
         """Whether the elected thread is among the active ones. Raises AssertionError if more than
         one thread is."""
         active = self.active if chosen is None else self.active & chosen.array
@@ -94,7 +94,7 @@ class SimtAsyncUnits:
             )
         return leaders
 
-    def _of(self, handle: Any, thread: int) -> int:
+    def _value_in(self, handle: Any, thread: int) -> int:
         """The value of `handle` in one thread, as an int."""
         return int(handle.array[thread])
 
@@ -122,7 +122,7 @@ class SimtAsyncUnits:
     # Barriers -------------------------------------------------------------------------------
 
     def mbarrier_init(self, offset: Any, count: int, arrivals: int, chosen: Any) -> None:
-        if not self._doing(chosen):
+        if not self._is_elected(chosen):
             return
         first, view = self._uniform(offset), self.role_state.view
         for at in range(first, first + 8 * count, 8):
@@ -134,7 +134,7 @@ class SimtAsyncUnits:
         pass
 
     def mbarrier_expect(self, offset: Any, size: int, chosen: Any) -> None:
-        if self._doing(chosen):
+        if self._is_elected(chosen):
             barrier = self._barrier(offset)
             barrier.expect(size)
             self._arrive(barrier, 1)
@@ -167,13 +167,13 @@ class SimtAsyncUnits:
     def tma_load(
         self, map: GlobalTensor, offset: Any, barrier: Any, indices: Sequence[Any], chosen: Any
     ) -> None:
-        if not self._doing(chosen):
+        if not self._is_elected(chosen):
             return
         at, view = self._box(map, self._uniform(offset)), self.role_state.view
         start = [self._uniform(i) for i in indices]
         view.begin_copy(at)
         self.memory.touched.check_write(at, 0)
-        self._fly(self.memory, at, self._barrier(barrier), self._begin_fetch(map, start))
+        self._start_copy(self.memory, at, self._barrier(barrier), self._begin_fetch(map, start))
 
     def _begin_fetch(self, map: GlobalTensor, start: Sequence[int]) -> Callable[[MBarrier], Array]:
         """Start reading global memory for a copy. Returns a function that, with the barrier that
@@ -189,7 +189,7 @@ class SimtAsyncUnits:
 
         return read
 
-    def _fly(
+    def _start_copy(
         self, memory: Any, at: Array, barrier: MBarrier, read: Callable[[MBarrier], Array]
     ) -> None:
         """Start a copy into the bytes `at` of the shared memory of a block: they become unreadable
@@ -209,19 +209,19 @@ class SimtAsyncUnits:
             barrier.bytes -= len(at)
             barrier.settle()
 
-        self.scheduler.fly(land)
+        self.scheduler.schedule_copy(land)
 
     def tma_store(
         self, map: GlobalTensor, offset: Any, indices: Sequence[Any], chosen: Any, *, add: bool
     ) -> None:
         for thread in self._leaders(chosen):
-            at = self._box(map, self._of(offset, thread))
-            start = [self._of(i, thread) for i in indices]
+            at = self._box(map, self._value_in(offset, thread))
+            start = [self._value_in(i, thread) for i in indices]
             self._to_read(at, "a copy reads", np.array([thread]))
             into, seen = map.bytes_at(self.memory, start), self.memory.seen
             self.memory.tell_copy(into, map.size, write=True, add=add)
-            landing = seen.begin_copy(into, thread, self._what(), add=add)
-            flight = self.scheduler.fly(self._writing(map, start, at, add))
+            landing = seen.begin_copy(into, thread, self._description(), add=add)
+            flight = self.scheduler.schedule_copy(self._writing(map, start, at, add))
             self.role_state.opened.setdefault(thread, []).append(InFlightStore(flight, at, landing))
 
     def _writing(
@@ -255,7 +255,7 @@ class SimtAsyncUnits:
                 for copy in _oldest(self.role_state.writing.get(thread, []), pending):
                     self.memory.seen.end_copy(copy.landing, thread)
 
-    def _what(self) -> str:
+    def _description(self) -> str:
         """The text of the op that executes, with its location, for messages."""
         place = "" if self.op.location is None else f" at {self.op.location}"
         return f"{self.op.mnemonic}{place}"

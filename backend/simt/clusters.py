@@ -62,9 +62,9 @@ class SimtClusterOps:
     roles: list[Any]
     warp_barrier: Callable[[], None]
     _uniform: Callable[[Any], int]
-    _doing: Callable[[Any], bool]
+    _is_elected: Callable[[Any], bool]
     _box: Callable[[Any, int], Array]
-    _fly: Callable[..., None]
+    _start_copy: Callable[..., None]
     _begin_fetch: Callable[[Any, Sequence[int]], Callable[[MBarrier], Array]]
     _arrived: tuple[int, int] | None = None
     """The pending phase at which the block arrived, and the epoch since which its threads have not
@@ -143,7 +143,7 @@ class SimtClusterOps:
         self._check_begun(mbarrier)
         self.role_state.view.begin_sending_at(base + at)
         raw = np.ascontiguousarray(values).view(np.uint8).reshape(-1)
-        self._fly(memory, at, mbarrier, lambda _: raw)
+        self._start_copy(memory, at, mbarrier, lambda _: raw)
 
     def _peer(self, rank: int) -> Any:
         peers = self.peers or (self.memory,)
@@ -183,7 +183,7 @@ class SimtClusterOps:
     def tma_multicast(
         self, map: Any, offset: Any, barrier: Any, indices: Sequence[Any], chosen: Any
     ) -> None:
-        if not self._doing(chosen):
+        if not self._is_elected(chosen):
             return
         at, counted = self._box(map, self._uniform(offset)), self._uniform(barrier)
         start = [self._uniform(i) for i in indices]
@@ -193,7 +193,7 @@ class SimtClusterOps:
             mbarrier = self.scheduler.barrier(base + counted)
             self._check_begun(mbarrier)
             self.role_state.view.begin_copy_at(base + at)
-            self._fly(memory, at, mbarrier, self._arriving(map, start, rank))
+            self._start_copy(memory, at, mbarrier, self._arriving(map, start, rank))
 
     def _arriving(self, map: Any, start: Sequence[int], rank: int) -> Callable[[MBarrier], Array]:
         """Start reading global memory for a copy to block `rank`. Returns a function that returns

@@ -181,7 +181,7 @@ class Scheduler:
         blocks = self.order.block_of_agent
         return (b for b in self.barriers.values() if blocks[b.agent] == blocks[view.agent])
 
-    def fly(self, land: Callable[[], None]) -> InFlightCopy:
+    def schedule_copy(self, land: Callable[[], None]) -> InFlightCopy:
         """Start a copy, which `land` completes."""
         self.flights.append(InFlightCopy(land))
         return self.flights[-1]
