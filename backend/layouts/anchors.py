@@ -392,21 +392,18 @@ class AnchorLayouts:
     def of_rows(self, op: Op) -> Layout | None:
         """The layout in which a tile is stored to shared memory by few accesses, where its rows are
         contiguous there; None for other ops."""
-        if op.mnemonic != _STORED or len(shape_of(op.inputs[0].type)) != 2:
-            return None
-        buffer = definitions(self.function).get(cast(Value, op.inputs[1]))
-        if getattr(buffer, "fast", 0) != 1:
+        if not self.stores_rows(op, to_parameters=False):
             return None
         shape, order, width = _wide(op.inputs[0].type)
         return self._layout(shape, order, width)
 
-    def stores_rows(self, op: Op) -> bool:
-        """Whether `op` stores a matrix to shared memory where its rows are contiguous, as those of
-        buffers are that a role gets as parameters."""
+    def stores_rows(self, op: Op, *, to_parameters: bool = True) -> bool:
+        """Whether `op` stores a matrix to shared memory where its rows are contiguous. In buffers
+        that a role gets as parameters they are; stores to these count if `to_parameters`."""
         if op.mnemonic != _STORED or len(shape_of(op.inputs[0].type)) != 2:
             return False
         buffer = definitions(self.function).get(cast(Value, op.inputs[1]))
-        return getattr(buffer, "fast", 1) == 1
+        return getattr(buffer, "fast", int(to_parameters)) == 1
 
     def _is_in_rows(self, value: Operand) -> bool:
         """Whether `value` is computed, element by element, of what is read from shared memory where

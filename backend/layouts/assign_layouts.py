@@ -245,7 +245,7 @@ class _Assignment:
     def _layout_of_transpose(self, op: Op, operand: Operand) -> Layout | None:
         """The layout of the transpose of a result of a dot that `op` stores in rows of shared
         memory: `stmatrix.trans` stores the registers as they are. None for other operands."""
-        if self.reloads or not self.anchors.stores_rows(op):
+        if not self.anchors.stores_rows(op) or not has_op(self.function, "gpu.wgmma"):
             return None
         trans = definitions(self.function).get(cast(Value, operand))
         if trans is None or trans.mnemonic != "trans":

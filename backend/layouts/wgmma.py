@@ -249,8 +249,10 @@ def warpgroup_warps(function: Function, stated: int | None) -> int:
     none. If the program does not state it: as many as divide the rows of all dots, up to two
     warpgroups, and more for accumulators beyond `_REGISTERS`."""
     dots = [op for op in function.ops if isinstance(op, Dot) and why_not_wgmma(op) is None]
-    if not dots or stated:
-        return (stated or 0) if dots else 0
+    if not dots:
+        return 0
+    if stated:
+        return stated
     most = max(shape_of(dot.c.type)[0] * shape_of(dot.c.type)[1] for dot in dots)
     rows = min(shape_of(dot.c.type)[0] for dot in dots)
     groups = 2 if rows % (2 * ROWS) == 0 else 1

@@ -1,8 +1,9 @@
 """Just-in-time compilation: kernels of modules are compiled at their launch and specialized to its
 arguments.
 
-kernel = tileir.backend.jit(module) kernel[(blocks,)](x, y, n) x, y on a GPU: of torch, CuPy, JAX,
-numba, ... kernel[(blocks,)](x, y, n, stream=handle)
+    kernel = tileir.backend.jit(module)
+    kernel[(blocks,)](x, y, n)                 x, y on a GPU: of torch, CuPy, JAX, numba, ...
+    kernel[(blocks,)](x, y, n, stream=handle)
 """
 
 from __future__ import annotations

@@ -192,13 +192,10 @@ class _Assembly:
                 self.set_grid(axis, self.op(Opcode.MUL, self.extent(axis), self.constant(blocks)))
         self.effect(Opcode.END)
         ops = (InstructionStruct * len(self.ops))(*self.ops)
+        # The executor also reads operands that are not registers.
+        registers = max(self.registers, self.positions) + 1
         return ProgramCode(
-            ctypes.addressof(ops),
-            max(self.registers, self.positions)
-            + 1,  # the executor also reads operands that are not registers
-            self.extents,
-            self.maps,
-            (ops, *self.owned),
+            ctypes.addressof(ops), registers, self.extents, self.maps, (ops, *self.owned)
         )
 
     # Instructions -----------------------------------------------------------------------------

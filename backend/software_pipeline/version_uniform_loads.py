@@ -19,7 +19,7 @@ from tileir.ops.dot import Dot
 from tileir.ops.memory import Load
 from tileir.ops.reduce import Combiner, Reduce
 from tileir.ops.shape import Splat
-from tileir.passes.cfg_edit import copy_op, fresh, fresh_label, map_edges
+from tileir.passes.cfg_edit import copy_op, fresh, map_edges, reserve_label
 from tileir.passes.scalarize import Scalarizer
 from tileir.types import shape_of
 from tileir.values import Constant, Operand, Value, constant
@@ -174,13 +174,15 @@ def _with_versions(function: Function, loop: Loop, loads: Mapping[Op, _UniformLo
     own, env = {label: function.blocks[label] for label in loop.order}, dict[Value, Operand]()
     copies = _copies(function, loop, loads, used, env)
     one, several = (
-        _Version(blocks, *(_label(f"{loop.header}.{word}{end}", used) for end in ("", ".done")))
+        _Version(
+            blocks, *(reserve_label(f"{loop.header}.{word}{end}", used) for end in ("", ".done"))
+        )
         for word, blocks in (("uniform", copies), ("varying", own))
     )
     ((_, target),) = loop.exits
     parameters = [fresh(v) for v in (*live, *function.blocks[target].parameters)]
     join = Block(
-        _label(f"{loop.header}.rest", used), parameters,
+        reserve_label(f"{loop.header}.rest", used), parameters,
         (Branch(Successor(target, tuple(parameters[len(live) :]))),),
     )  # fmt: skip
     passed: dict[Value, Operand] = dict(zip(live, parameters, strict=False))
@@ -226,11 +228,6 @@ def _version_blocks(
     return result
 
 
-def _label(required: str, used: set[str]) -> str:
-    used.add(result := fresh_label(required, used))
-    return result
-
-
 def _used_outside(function: Function, loop: Loop) -> tuple[Value, ...]:
     """The values of a loop that ops outside read, in order."""
     block_of = defining_blocks(function)
@@ -252,7 +249,7 @@ def _copies(
 ) -> dict[str, Block]:  # fmt: skip
     """The copies of the blocks of `loop`, by the labels of the blocks; `env` gets the copies of
     values, and `used` the labels."""
-    labels = {label: _label(f"{label}.uniform", used) for label in loop.order}
+    labels = {label: reserve_label(f"{label}.uniform", used) for label in loop.order}
     heads: dict[str, tuple[Value, ...]] = {}
     for label in loop.order:
         heads[label] = tuple(fresh(v) for v in function.blocks[label].parameters)

@@ -21,7 +21,7 @@ from tileir.ir import Block
 from tileir.op import Op
 from tileir.ops.arith import Add, ICmp, IntegerPredicate
 from tileir.ops.control import Branch, CondBranch
-from tileir.passes.cfg_edit import fresh_label
+from tileir.passes.cfg_edit import reserve_label
 from tileir.types import I32
 from tileir.values import Operand, Value
 
@@ -158,8 +158,8 @@ class LoopEmitter:
         self.loops += 1
         start = Value(I32, "start")
         inside = [[Value(x.type, "sum") for x in carried or ()] for carried in starts]
-        head = self._fresh(f"{self.block.label}.strip")
-        after = self._fresh(f"{self.block.label}.after")
+        head = reserve_label(f"{self.block.label}.strip", self.labels)
+        after = reserve_label(f"{self.block.label}.after", self.labels)
         initial = [x for carried in starts for x in carried or ()]
         self._close(Branch(Successor(head, (index(span.start), *initial))))
         self._label, self._parameters = head, (start, *(x for carried in inside for x in carried))
@@ -176,11 +176,6 @@ class LoopEmitter:
         self._close(CondBranch(more.results[0], back_edge, Successor(after)))
         self._label, self._parameters = after, ()
         return results
-
-    def _fresh(self, name: str) -> str:
-        label = fresh_label(name, self.labels)
-        self.labels.add(label)
-        return label
 
     def _close(self, terminator: Op | None = None) -> None:
         ops = (*self.ops, terminator) if terminator else tuple(self.ops)

@@ -1,8 +1,8 @@
 """The host plan of a kernel: the numbers and tensor maps that the launcher computes from the
 arguments. It is derived from the kernel's entry block.
 
-plan = HostPlan.of(kernel) values = plan.map_values((x, y, z, m, n, k)) None: launch the kernel
-without tensor maps
+    plan = HostPlan.of(kernel)
+    values = plan.map_values((x, y, z, m, n, k))    None: launch the kernel without tensor maps
 """
 
 from __future__ import annotations

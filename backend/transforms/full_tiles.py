@@ -18,8 +18,8 @@ from tileir.field import Successor
 from tileir.ir import Block, Function
 from tileir.op import Op
 from tileir.ops.arith import And
-from tileir.ops.control import Branch, CondBranch
-from tileir.passes.cfg_edit import copy_op, fresh_label
+from tileir.ops.control import CondBranch
+from tileir.passes.cfg_edit import copied_block, reserve_label
 from tileir.passmanager.registry import PassResult, pass_, remark
 from tileir.types import Tile, shape_of
 from tileir.values import Operand, Value
@@ -228,35 +228,20 @@ class _FullTileVersioning:
         """The version for full tiles, the one for partial tiles, and the empty join block, whose
         parameters are the values of the region that are used after it."""
         inner = block.ops[region.start : region.stop]
-        names = [self._label(f"{label.split('.')[0]}.{word}") for word in ("whole", "part", "rest")]
+        prefix = label.split(".")[0]
+        names = [reserve_label(f"{prefix}.{x}", self.labels) for x in ("whole", "part", "rest")]
         readers, own = uses(self.function), set(inner)
         live_out = tuple(v for op in inner for v in op.results if set(readers.get(v, ())) - own)
-        is_full = _path(names[0], inner, live_out, names[2], region.masks)
-        part = _path(names[1], inner, live_out, names[2], frozenset())
+        unmasked = [_without_masks(op, region.masks) for op in inner]
+        is_full = copied_block(names[0], unmasked, live_out, names[2])
+        part = copied_block(names[1], inner, live_out, names[2])
         return list(zip(names, (is_full, part, Block(names[2], live_out, ())), strict=True))
 
-    def _label(self, name: str) -> str:
-        label = fresh_label(name, self.labels)
-        self.labels.add(label)
-        return label
 
-
-def _path(
-    label: str,
-    ops: Sequence[Op],
-    live_out: tuple[Value, ...],
-    after_label: str,
-    masks: frozenset[Operand],
-) -> Block:
-    """A block with copies of `ops` that branches to `after_label`; accesses under one of `masks`
-    lose their mask."""
-    env: dict[Value, Operand] = {}
-    copies: list[Op] = []
-    for op in ops:
-        unmasked = is_access(op) and getattr(op, "mask", None) in masks and op.predicate is None
-        copies.append(copy_op(op.evolve(**_without_mask(op)) if unmasked else op, env))
-    arguments = tuple(env[v] for v in live_out)
-    return Block(label, (), (*copies, Branch(Successor(after_label, arguments))))
+def _without_masks(op: Op, masks: frozenset[Operand]) -> Op:
+    """`op`, without its mask if it is an access under one of `masks`."""
+    unmasked = is_access(op) and getattr(op, "mask", None) in masks and op.predicate is None
+    return op.evolve(**_without_mask(op)) if unmasked else op
 
 
 def _without_mask(op: Op) -> dict[str, None]:

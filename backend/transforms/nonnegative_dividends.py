@@ -20,12 +20,12 @@ from tileir.ir import Block, Function
 from tileir.op import Op
 from tileir.ops.arith import ICmp, IntegerPredicate, Or, Overflow, Wrapping
 from tileir.ops.cast import ZExt
-from tileir.ops.control import Branch, CondBranch
+from tileir.ops.control import CondBranch
 from tileir.ops.division import DivRounding, RemRounding, SDiv, SRem, UDiv, URem
 from tileir.ops.hints import ConstantRun, Contiguous, MultipleOf
 from tileir.ops.memory import Load, Store
 from tileir.ops.shape import Splat
-from tileir.passes.cfg_edit import copy_op, fresh_label
+from tileir.passes.cfg_edit import copied_block, reserve_label
 from tileir.passes.scalarize import Scalarizer
 from tileir.types import I1, I8, I32, Pointer, Tile, element_of, shape_of, with_element
 from tileir.values import Constant, Operand, Value
@@ -105,18 +105,15 @@ class _Versioning:
                 ops.append(op)
                 continue
             negative, computed = condition
-            names = [self._label(f"{label.split('.')[0]}.{x}") for x in ("near", "far", "rest")]
+            prefix = label.split(".")[0]
+            names = [reserve_label(f"{prefix}.{x}", self.labels) for x in ("near", "far", "rest")]
             branch = CondBranch(negative, Successor(names[1]), Successor(names[0]))
             yield label, Block(label, parameters, (*ops, *computed, branch))
-            yield names[0], _path(names[0], self._with_hints(op), names[2])
-            yield names[1], _path(names[1], _distinct(op, negative), names[2])
+            paths = self._with_hints(op), _distinct(op, negative)
+            for name, path in zip(names[:2], paths, strict=True):
+                yield name, copied_block(name, path, path[-1].results, names[2])
             label, parameters, ops = names[2], op.results, []
         yield label, attrs.evolve(block, label=label, parameters=parameters, ops=tuple(ops))
-
-    def _label(self, name: str) -> str:
-        label = fresh_label(name, self.labels)
-        self.labels.add(label)
-        return label
 
     def _is_wider(self, op: Op) -> bool:
         """Whether an access would be wider if no dividend was negative."""
@@ -212,10 +209,3 @@ def _distinct(op: Op, condition: Operand) -> list[Op]:
         return [op]
     always = Splat(condition, with_element(op.inputs[0].type, I1))
     return [always, op.evolve(mask=always.result)]
-
-
-def _path(label: str, ops: Sequence[Op], after: str) -> Block:
-    """A block with copies of `ops`, which passes the results of the last one to block `after`."""
-    env: dict[Value, Operand] = {}
-    copies = [copy_op(op, env) for op in ops]
-    return Block(label, (), (*copies, Branch(Successor(after, copies[-1].results))))

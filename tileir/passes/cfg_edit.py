@@ -45,6 +45,13 @@ def fresh_label(required: str, used: Container[str]) -> str:
     return label
 
 
+def reserve_label(required: str, used: set[str]) -> str:
+    """A fresh label, `required` if possible, which is entered into `used`."""
+    label = fresh_label(required, used)
+    used.add(label)
+    return label
+
+
 def fresh(value: Value) -> Value:
     """A new value of the same type and name."""
     return Value(value.type, value.name)
@@ -58,6 +65,13 @@ def copy_op(op: Op, env: dict[Value, Operand]) -> Op:
         copied = copied.with_fields(results=results)
     env.update(zip(op.results, copied.results, strict=True))
     return copied
+
+
+def copied_block(label: str, ops: Iterable[Op], live_out: Iterable[Value], after: str) -> Block:
+    """A block with copies of `ops` that branches to block `after` with the copies of `live_out`."""
+    env: dict[Value, Operand] = {}
+    copies = [copy_op(op, env) for op in ops]
+    return Block(label, (), (*copies, Branch(Successor(after, tuple([env[v] for v in live_out])))))
 
 
 def with_arguments(edge: Successor, more: Iterable[Operand]) -> Successor:

@@ -75,14 +75,15 @@ def _from_integers(lowering: Lowering, op: Any) -> list[Fragment]:
     """Convert four neighbours together if they are the bytes of one word."""
     t, source, target = lowering.thread, _source(op), _target(op)
     (values,) = (lowering.fragment(v) for v in op.inputs)
-    if not (t.slow_conversions and source is I8 and target in (F16, F32, BF16)) or len(values) % 4:
+    signed = op.mnemonic == "sitofp"
+    by_words = target in (F16, F32) or (
+        target is BF16 and (lowering.target.bf16_arithmetic or not signed)
+    )
+    if not (t.slow_conversions and source is I8 and by_words) or len(values) % 4:
         return elementwise(_from_integer)(lowering, op)
     from tileir.backend.codegen.rules.small_integers import four_by_bits
 
-    signed = op.mnemonic == "sitofp"
     minuend = _nonnegative_minuend(lowering, op.inputs[0]) if signed else None
-    if target is BF16 and signed and not lowering.target.bf16_arithmetic:
-        return elementwise(_from_integer)(lowering, op)
     more: dict[str, Any] = {"signed": signed}
     if minuend is not None:
         operand, less = minuend
@@ -96,13 +97,13 @@ def _nonnegative_minuend(lowering: Lowering, operand: Operand) -> tuple[Operand,
     from tileir.analysis.ranges import ranges_of  # few kernels convert bytes
 
     definition = definitions(lowering.function).get(cast(Value, operand))
-    minuend, less = operand, 0
-    if isinstance(definition, (Add, Sub)) and isinstance(definition.inputs[1], Constant):
-        bounds = ranges_of(lowering.function, operand)
-        amount, _ = bounds.of(definition.inputs[1])
-        if definition in bounds.exact:
-            minuend, less = definition.inputs[0], amount if isinstance(definition, Sub) else -amount
-    low, _ = ranges_of(lowering.function, minuend).of(minuend)
+    bounds, minuend, less = ranges_of(lowering.function, operand), operand, 0
+    if isinstance(definition, (Add, Sub)) and definition in bounds.exact:
+        first, second = definition.inputs
+        if isinstance(second, Constant):
+            amount, _ = bounds.of(second)
+            minuend, less = first, amount if isinstance(definition, Sub) else -amount
+    low, _ = bounds.of(minuend)
     return (minuend, less) if low >= 0 and -128 <= less < 128 else None
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any, cast
 
 from tileir.analysis.uses import definitions
+from tileir.backend.codegen.emit.ldmatrix import OwnedRegisters
 from tileir.backend.codegen.emit.shared_addresses import (
     SharedTileWindow,
     add_terms,
@@ -13,7 +14,7 @@ from tileir.backend.codegen.emit.shared_addresses import (
     register_at,
     times,
 )
-from tileir.backend.codegen.emit.tile_access import OwnedRegisters, load_tile, store_window
+from tileir.backend.codegen.emit.tile_access import load_tile, store_window
 from tileir.backend.codegen.lowering import (
     Fragment,
     Lowering,

@@ -53,16 +53,16 @@ def four_by_bits(
     set. Subtracting the same bf16 without the 7 bits, and 128 where the sign bit is clear, yields
     the number. Bytes that become f32 are the last digits of an f32 of 2^23 and more, one at a time.
     """
-    word = t.pack(I8, values)
+    word, signed = t.pack(I8, values), signed and has_sign
     if target is F32 or (target is BF16 and has_sign and not signed):
-        return _singles(t, target, word, signed and has_sign, less)
+        return _singles(t, target, word, signed, less)
     results: list[Handle] = []
     for order in (_LOWER, _UPPER):
         high = t.constant(I32, 0x64 if target is F16 else 0x43)
         operands = [(I32, word), (I32, high), (I32, t.constant(I32, order))]
         placed = t.instruction("prmt.b32 $0, $1, $2, $3;", I32, operands)
         name = "f16x2" if target is F16 else "bf16x2"
-        if not (signed and has_sign):
+        if not signed:
             least = 1024.0 if target is F16 else 128.0
             first, second = placed, t.constant(I32, encode(target, least + less) * 0x10001)
         elif target is F16:
