@@ -28,7 +28,6 @@ from tileir.errors import Diagnostic, InfeasibleError
 from tileir.ir import Function, Module
 from tileir.op import Op
 from tileir.ops.dot import Dot
-from tileir.ops.gpu import BlockBarrier
 from tileir.ops.memory import Load
 from tileir.ops.shape import Trans
 from tileir.passes.lookahead import Lookahead
@@ -349,9 +348,8 @@ def _pipeline(
         return function
     pipeline = _Pipeline(function, loop, loads, ahead, count)
     if not multiplies:
-        barrier = BlockBarrier(warp=options.num_warps == 1)
-        refills = are_read_in_one_block(function, loads)
-        return PipelineExpander(*pipeline, refills=refills, barrier=barrier).apply()
+        refills, one_warp = are_read_in_one_block(function, loads), options.num_warps == 1
+        return PipelineExpander(*pipeline, refills=refills, one_warp=one_warp).apply()
     if dots := _warpgroup_operands(function, loop, loads, warps):
         if (expanded := _expand_by_warpgroups(pipeline, dots, options)) is not None:
             return expanded

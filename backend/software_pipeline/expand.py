@@ -63,7 +63,7 @@ class PipelineExpander(LoopPipeliner):
     def __init__(
         self, function: Function, loop: Loop, loads: list[StagedLoad], ahead: Lookahead, count: int,
         *, scalars: tuple[Load, ...] = (), fixed: Mapping[Value, SharedTile] = NO_TILES,
-        refills: bool = False, barrier: BlockBarrier | None = None,
+        refills: bool = False, one_warp: bool = False,
     ) -> None:  # fmt: skip
         super().__init__(function, loop, ahead)
         self.loads, self.count = loads, count
@@ -71,8 +71,8 @@ class PipelineExpander(LoopPipeliner):
         self.refills = refills
         self.depth = count - 1 if self.refills else count
         """The stages of a buffer."""
-        self.barrier = barrier or BlockBarrier()
-        """The barrier between copies and reads of a stage by different threads."""
+        self.one_warp = one_warp
+        """Whether all threads that copy and read are of one warp."""
         self.origin = definitions(function)
         self.buffers = [self._buffer(load) for load in loads]
         self.scalars = scalars
@@ -225,7 +225,7 @@ class PipelineExpander(LoopPipeliner):
         for i, op in enumerate(ops):
             result.append(op)
             if i in placed:
-                result += [self.barrier, *placed[i]]
+                result += [self.barrier(), *placed[i]]
         return result
 
     def read_vectors(self, stage: Value) -> list[Op]:
@@ -305,9 +305,13 @@ class PipelineExpander(LoopPipeliner):
         """The list in which `op`, of an iteration whose ops so far are `ops`, is next."""
         return ops
 
+    def barrier(self) -> BlockBarrier:
+        """A barrier between copies and reads of a stage by different threads."""
+        return BlockBarrier(warp=self.one_warp)
+
     def wait_for_stages(self, ops: list[Op]) -> None:
         """Wait until the oldest stages in flight are filled by all threads."""
-        ops += [AsyncWait(pending=self.count - 2), self.barrier]
+        ops += [AsyncWait(pending=self.count - 2), self.barrier()]
 
     def issue_copies(self, write: Value, ops: list[Op]) -> list[Operand]:
         """Issue the copies into the free stages."""

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 import tileir
+from tests.backend import test_refilled_vectors
 from tileir.backend import compile as compile_kernel
 from tileir.backend.cpu.pipeline import STAGES as CPU
 from tileir.backend.options import Options
@@ -80,8 +81,16 @@ def test_every_stage_of_roles_leaves_a_valid_module(name):
     compile_kernel(WEIGHTS[name], "sm_90a", recorder=Recorder())
 
 
+@pytest.mark.parametrize("warps", [1, 4])
+def test_stages_of_a_refilled_loop_are_valid(warps):
+    """Each of the barriers before its copies is a separate op."""
+    options = {**test_refilled_vectors.OPTIONS, "num_warps": warps}
+    module = test_refilled_vectors.recurrence(gated=True)
+    compile_kernel(module, "sm_90a", options, recorder=Recorder())
+
+
 @pytest.mark.slow
-def test_every_stage_leaves_a_valid_module_of_each_benchmark(benchmarks):
+def test_every_stage_leaves_a_valid_module_of_each_kernel(benchmarks):
     for name, make, machine, _, options in benchmarks("compiled_kernels").kernels():
         if name.startswith("benchmarks/") and machine != "cpu":
             compile_kernel(make(), machine, options or None, recorder=Recorder())

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import attrs
 import numpy as np
 import pytest
 
@@ -17,6 +18,7 @@ from tileir.errors import Diagnostic, Location, Severity, VerifyError
 from tileir.ir import Block, Function, Global, Module, Parameter, ParameterAttributes
 from tileir.op import Op, Successor
 from tileir.ops.arith import Add
+from tileir.ops.atomic import Barrier
 from tileir.ops.control import Branch, CondBranch, Return
 from tileir.ops.debug import Print
 from tileir.ops.shape import MakeRange, Splat
@@ -48,6 +50,7 @@ def jump(label: str, *arguments: Value | Constant, location: Location | None = N
 
 
 RET = Return(())
+SYNC = Barrier(location=HERE)
 P = Value(I32, "p")
 
 
@@ -101,6 +104,17 @@ def test_one_op_in_two_blocks_is_two_definitions() -> None:
     twice = Add(N, ONE, location=HERE)
     broken = module(Block("entry", (), (twice, jump("next"))), Block("next", (), (twice, RET)))
     assert codes(diagnose(broken)) == ["TIR0213"]
+
+
+@pytest.mark.parametrize("blocks", [
+    (Block("entry", (), (SYNC, SYNC, RET)),),
+    (Block("entry", (), (SYNC, jump("next"))), Block("next", (), (SYNC, RET))),
+])  # fmt: skip
+def test_an_op_without_results_is_at_one_place(blocks: tuple[Block, ...]) -> None:
+    """A pass that places ops by what it knows of each object would move both to one place."""
+    diagnostics = diagnose(module(*blocks))
+    assert codes(diagnostics) == ["TIR0214"] and diagnostics[0].location == HERE
+    assert not diagnose(module(Block("entry", (), (SYNC, attrs.evolve(SYNC), RET))))
 
 
 def test_one_op_in_two_functions_is_two_definitions() -> None:

@@ -68,6 +68,11 @@ CODES: dict[str, tuple[str, str]] = {
         "Two ops or parameters of the module define one value. A pass that copies ops must "
         "create new results for the copies.",
     ),
+    "TIR0214": (
+        "op twice",
+        "A function has one op object at two places, of which passes would move both to one. "
+        "Make a new op for each place, for example by `attrs.evolve(op)`.",
+    ),
     "TIR0215": (
         "returned values",
         "The operands of `ret` differ from the declared results of the function in number or type.",

@@ -5,6 +5,7 @@ Only uses of values that other blocks define need the dominator tree."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 
 from tileir.errors import Diagnostic, Location
@@ -47,6 +48,7 @@ def check_definitions(
     parameters = [p.value for p in function.parameters]
     walk = VerifierWalk(module, function, set(parameters), ordinary)
     _define(walk, [*parameters, *_walk_blocks(walk)], defined)
+    _check_ops_differ(walk)
     _check_layouts(walk)
     _check_buffers(walk)
     return walk
@@ -124,6 +126,18 @@ def _twice(function: Function, values: list[Value], before: list[Value]) -> Iter
             message = f"%{value.name or '?'} is defined more than once"
             yield Diagnostic("TIR0213", message, places.get(value) or function.location)
         seen.add(value)
+
+
+def _check_ops_differ(walk: VerifierWalk) -> None:
+    """Check that no op object is at two places: passes keep what they know of an op by the object,
+    and would move both places to one. Ops with results are reported as values defined twice."""
+    ops = [op for block in walk.function.blocks.values() for op in block.ops]
+    if len(set(ops)) == len(ops):
+        return
+    repeated = Counter(op for op in ops if not op.results)
+    for op in (op for op, count in repeated.items() if count > 1):
+        message = f"one {op.mnemonic} object is at {repeated[op]} places of @{walk.function.name}"
+        walk.findings.append(Diagnostic("TIR0214", message, op.location or walk.function.location))
 
 
 def _walk_ops(walk: VerifierWalk, block: Block) -> None:
