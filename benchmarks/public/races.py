@@ -52,8 +52,12 @@ def main() -> int:
     parser.add_argument("--jobs", type=int, default=max(2, (os.cpu_count() or 4) - 2))
     parser.add_argument("--maps", action="store_true", help="with tensor maps")
     parser.add_argument("--run", nargs="*", help="run these cases in this process")
+    parser.add_argument("--list", action="store_true", help="print the names of all cases")
     options = parser.parse_args()
     sys.path[:0] = [str(HERE), str(HERE.parent)]
+    if options.list:
+        print("\n".join(load_cases()))
+        return 0
     if options.run is not None:
         run(options.run)
         return 0
@@ -71,11 +75,22 @@ def main() -> int:
     return bool(result["hazards"])
 
 
+def load_cases() -> dict[str, Any]:
+    """All cases, with smaller numbers."""
+    from on_cpu import MODULES
+    from small import load_small
+
+    for module in MODULES:
+        load_small(f"cases_{module}")
+    from cases import CASES
+
+    return CASES
+
+
 def listed() -> list[str]:
     """The names of all cases, which a separate process imports."""
-    command = [sys.executable, "-c", "import cases; print('\\n'.join(cases.all_cases()))"]
-    environment = {**os.environ, "PYTHONPATH": f"{HERE}:{os.environ.get('PYTHONPATH', '')}"}
-    environment.update(GEMS_VENDOR="nvidia", TILEIR_IN_TRITON="0")
+    command = [sys.executable, str(HERE / "races.py"), "--out", "", "--list"]
+    environment = {**os.environ, "GEMS_VENDOR": "nvidia", "TILEIR_IN_TRITON": "0"}
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
     return done.stdout.split()
 
@@ -110,24 +125,18 @@ def checked(number: int, names: list[str], options, end: float) -> str:
 def run(names: list[str]) -> None:
     """Run cases on the GPU, with smaller numbers, and print where each begins and ends."""
     import torch  # type: ignore[import-not-found]
-    from cases import CASES
     from collect import time_limit
-    from on_cpu import MODULES
-    from small import load_small
     from worker import Launched, few_settings
 
     few_settings()
-    launched = Launched()
-    for module in MODULES:
-        with suppress(ImportError):
-            load_small(f"cases_{module}")
+    launched, cases = Launched(), load_cases()
     for name in names:
         print(f"{MARK}{name} begins", flush=True)
         reason, launched.kernels, launched.watching = "", {}, True
         try:
             with time_limit(CASE_LIMIT):
                 torch.manual_seed(zlib.crc32(name.encode()))
-                CASES[name]("cuda").run()
+                cases[name]("cuda").run()
                 torch.cuda.synchronize()
         except Exception as error:
             reason = f"{type(error).__name__}: {error}"[:300].replace("\n", " ")

@@ -12,12 +12,15 @@ import sys
 from importlib.util import find_spec, module_from_spec
 
 KEPT, DIVISOR = 128, 32
+LOADED: list[str] = []
+"""The modules that have been imported with smaller numbers."""
 
 
 def load_small(name: str) -> None:
     """Import the module `name` with smaller numbers."""
     spec = find_spec(name)
     assert spec is not None and spec.origin is not None, name
+    LOADED.append(name)
     with open(spec.origin) as file:
         tree = shrink_numbers(ast.parse(file.read(), spec.origin))
     module = module_from_spec(spec)
