@@ -11,10 +11,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from functools import cache
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 from tileir.analysis.cfg import cfg
 from tileir.analysis.uses import definitions
+from tileir.backend.codegen.guarded_arms import guarded_selections, lower_in_parts
 from tileir.backend.layouts.access_widths import AccessWidths
 from tileir.backend.target import Target
 from tileir.errors import CompileError, Diagnostic
@@ -57,6 +58,9 @@ def third_party_rules() -> Mapping[str, Rule]:
 class Lowering:
     """The state of lowering one function, and the queries that rules may make."""
 
+    guards_arms: ClassVar[bool] = True
+    """Whether arms of selections are lowered inside branches (`guarded_arms`)."""
+
     def __init__(
         self, module: Module, function: Function, target: Target, thread: BlockWriter,
         contiguity: AccessWidths, scratch: Mapping[Op, int], rules: Mapping[str, Rule],
@@ -70,6 +74,8 @@ class Lowering:
         """`alone`: whether one thread runs the function."""
         self.leaving = leaving
         """The label where `ret` goes; None where it returns."""
+        self.part: slice | None = None
+        """The registers of tiles for which elementwise ops are lowered; None for all."""
         self.bound: dict[Value, Op] = {}
         """The caller's definitions of the parameters."""
         self.values: dict[Value, Fragment] = {}
@@ -84,8 +90,8 @@ class Lowering:
             return self.values[operand]
         bits = operand.bits if isinstance(operand, Constant) else 0
         assert isinstance(operand, (Constant, Undef))
-        text = self.thread.constant(scalar_of(operand.type), bits)
-        return [text] * registers(operand.type)
+        text, count = self.thread.constant(scalar_of(operand.type), bits), registers(operand.type)
+        return [text] * count if self.part is None else [text] * len(range(count)[self.part])
 
     def scalar(self, operand: Operand) -> str:
         """The single handle of a scalar."""
@@ -189,7 +195,17 @@ class Lowering:
         return place
 
     def lower(self, op: Op) -> list[Fragment]:
+        """The fragments of the results of `op`; empty ones if it is lowered with a later op."""
+        if self.guards_arms and op in guarded_selections(self.function).deferred:
+            return [[] for _ in op.results]
+        return self.lower_here(op)
+
+    def lower_here(self, op: Op) -> list[Fragment]:
         """The fragments of the results of `op`, by its rule."""
+        if self.guards_arms:
+            guarded = guarded_selections(self.function).selections.get(op)
+            if guarded is not None:
+                return lower_in_parts(self, op, guarded)
         rule = self.rules.get(op.mnemonic) or third_party_rules().get(op.mnemonic)
         if rule is None:
             raise self.refuse(op, f"has no lowering for {self.target.name}")

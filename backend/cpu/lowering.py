@@ -34,6 +34,8 @@ class CpuLowering(Lowering):
     """A lowering in which tiles are vectors and scalars are uniform over the lanes. With `checked`,
     accesses are checked before they are made."""
 
+    guards_arms = False  # the many lanes of a vector rarely agree on an arm
+
     def __init__(
         self, module: Module, function: Function, target: Target, thread: CpuThread,
         scratch: Mapping[Op, int], rules: Mapping[str, Rule], *, kernel: str, checked: bool,

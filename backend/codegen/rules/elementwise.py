@@ -65,6 +65,8 @@ def _neighbours(lowering: Lowering, op: Op, count: int) -> Sequence[tuple[int, i
     alone = [(register, 0) for register in range(count)]
     if count == 1 or not isinstance(kind, Tile) or name not in _EQUAL | _CONSECUTIVE:
         return alone
+    if lowering.part is not None:
+        return alone
     facts = [lowering.contiguity.facts.of(v) for v in op.results]
     if name in _EQUAL:
         groups = zip(*(fact.constancy for fact in facts), strict=True)
