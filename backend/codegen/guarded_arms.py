@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 _LONG = 8
 """The instructions of an arm, per element, that outweigh a branch."""
-_PER_FUNCTION = 8
+_PER_FUNCTION = 3
 """The instructions of an op whose result is not exact or rounded once."""
 _ARMS = (1, 2)
 """The operands of a selection that are its arms."""
