@@ -95,6 +95,19 @@ def _getelementptr(t: Thread, op: Any, pointer: Handle, index: Handle) -> Handle
     return t.advance(kind, pointer, index, scalar_of(op.index.type))
 
 
+_each_address = elementwise(_getelementptr)
+
+
+def _addresses(lowering: Lowering, op: Any) -> list[Fragment]:
+    if registers(op.result.type) > 1:
+        from tileir.backend.codegen.rules.addresses import addresses  # loads analyses
+
+        found = addresses(lowering, op)
+        if found is not None:
+            return [found]
+    return _each_address(lowering, op)
+
+
 RULES: dict[str, Rule] = {
     "make_range": _make_range,
     "splat": _splat,
@@ -102,5 +115,5 @@ RULES: dict[str, Rule] = {
     "expand_dims": _expand_dims,
     "trans": _trans,
     "reshape": _reshape,
-    "getelementptr": elementwise(_getelementptr),
+    "getelementptr": _addresses,
 }
