@@ -130,6 +130,21 @@ def strip_mine_kernel(module: Module, name: str, **options: Any) -> PassResult:
     return attrs.evolve(outcome, ir=with_stage(with_function(module, cast(Function, outcome.ir))))
 
 
+def _nests_dots(function: Function, context: Context) -> bool:
+    """Whether a kernel that the backend has not changed yet may have a loop of dots in a loop."""
+    from tileir.analysis.loops import loops
+
+    if not has_op(function, "dot") or any(op.mnemonic.startswith("gpu.") for op in function.ops):
+        return False
+    return any(loop.inner for loop in loops(function).by_header.values())
+
+
+def _unroll_dot_loops(function: Function, context: Context) -> Function:
+    from tileir.backend.transforms.unroll_dot_loops import unroll_dot_loops
+
+    return unroll_dot_loops(function, context.target.shared_bytes)
+
+
 def scalarize_steps(function: Function, context: Any) -> Any:
     """Replace loop-carried tiles of pointers by scalar offsets."""
     from tileir.backend.transforms.scalarize_pointer_steps import scalarize_pointer_steps
@@ -572,6 +587,7 @@ UNTIL_LAYOUTS = (
     Stage("merge-branches", _merge_branches, _has_branches_alike),
     Stage("fold-accumulators", _fold_accumulators, _carries_integers),
     Stage("strip-mine", _strip_mine, _exceeds_registers, Scope.MODULE, "strip_mined"),
+    Stage("unroll-dot-loops", _unroll_dot_loops, _nests_dots),
     Stage("scalarize-pointer-steps", scalarize_steps, has_branches),
     Stage("sink-transposes", _sink_transposes, _casts_transposes),
     Stage("modulo-to-mask", _modulo_to_mask, _wraps_indices, marker="pipelined"),
@@ -617,6 +633,7 @@ ORDER = (
     ("legalize", "strip-mine", "calls are inlined and decomposed ops are visible"),
     ("fold-accumulators", "strip-mine", "a folded accumulator fits into registers"),
     ("strip-mine", "scalarize-pointer-steps", "loops over chunks move pointers, too"),
+    ("unroll-dot-loops", "async-pipeline", "the loop around is pipelined instead"),
     ("scalarize-pointer-steps", "modulo-to-mask", "the masks of the loads are in no loop"),
     ("sink-transposes", "async-pipeline", "operands are transposed last where they are stored"),
     ("modulo-to-mask", "async-pipeline", "copies need neighbours at neighbouring addresses"),
