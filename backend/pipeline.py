@@ -111,8 +111,8 @@ def _strip_mine(module: Module, context: Context) -> PassResult:
     """Strip-mine the kernel. If that would pass chunks from one loop to another through private
     memory, tiles that are computed element by element and fit the registers stay whole."""
     warps = context.options.num_warps or 0
-    result = strip_mine_kernel(module, context.kernel, warps=warps)
-    if cast(Module, result.ir).stage != "strip_mined":
+    result = strip_mine_kernel(module, context.kernel, warps=warps, shared=True)
+    if not has_op(cast(Module, result.ir).functions[context.kernel], "gpu.private_alloc"):
         return result
     from tileir.backend.demand import warps_of
     from tileir.backend.strip_mine.whole_tiles import fit_element_by_element

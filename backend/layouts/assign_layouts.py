@@ -41,9 +41,9 @@ from tileir.values import Constant, Operand, Undef, Value
 
 _LANES = 32
 _REPEATED = frozenset({
-    "load", "gpu.local_load", "add", "sub", "mul", "shl", "and", "or", "xor", "icmp", "select",
-    "sext", "zext", "trunc", "fadd", "fsub", "fmul", "fcmp", "fpext", "fptrunc", "bitcast",
-    "inttoptr", "getelementptr",
+    "load", "gpu.local_load", "gpu.local_gather", "add", "sub", "mul", "shl", "and", "or", "xor",
+    "icmp", "select", "sext", "zext", "trunc", "fadd", "fsub", "fmul", "fcmp", "fpext", "fptrunc",
+    "bitcast", "inttoptr", "getelementptr",
 })  # fmt: skip
 """Ops of about one instruction, and loads."""
 _MOST_REPEATED = 8
@@ -120,11 +120,13 @@ class _Assignment:
         return True
 
     def _is_short_load(self, op: Op) -> bool:
-        """Whether `op` loads a vector of at most one element for each thread, which may be loaded
-        in each requested layout: the first cache, or the shared memory to which it was copied,
-        serves that as well as a conversion would, and no thread waits for another."""
+        """Whether `op` loads a vector of at most one element for each thread, or gathers so few
+        elements from shared memory, which may be loaded in each requested layout: the first cache,
+        or the shared memory to which it was copied, serves that as well as a conversion would, and
+        no thread waits for another."""
         shape = shape_of(op.results[0].type)
-        short = prod(shape) <= _LANES * self.anchors.num_warps and sum(n > 1 for n in shape) <= 1
+        is_vector = sum(n > 1 for n in shape) <= 1 or op.mnemonic == "gpu.local_gather"
+        short = prod(shape) <= _LANES * self.anchors.num_warps and is_vector
         return short and op.predicate is None and self.reloads
 
     def _cheap_operand(self, operand: Operand) -> bool:

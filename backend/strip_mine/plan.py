@@ -36,6 +36,8 @@ _PRIVATE = frozenset({"gpu.private_load", "gpu.private_store"})
 _ORDERED = Effects.WRITE | Effects.SYNC
 _FENCES = Effects.SYNC | Effects.OUTSIDE | Effects.CONTROL
 _MAX_ITERATIONS = 64
+_STORED_BITS = (8, 16, 32)
+"""Bits of the elements of buffers in shared memory."""
 
 
 @attrs.define(eq=False)
@@ -274,6 +276,27 @@ class Planner:
             return True
         partial = op.predicate in kept_undefined(self.function)
         return isinstance(cast(Any, op).combiner, str) and not partial
+
+    def repeated_matrices(self, plan: StripMinePlan) -> set[Value]:
+        """The matrices that `plan` keeps whole, and of which loops compute chunks as well, from
+        loads of large tiles that it keeps whole, too. Slices of them cost less than these loads."""
+        repeated: set[Value] = set()
+        for sink in plan.sinks.values():
+            kept = (load for load in sink.slice.loads if load in plan.kept)
+            derived = {v for load in kept for v in load.results if words(v.type) > self.limit}
+            computed = {v for v, _ in sink.slice.seen}
+            for op in plan.kept if derived else ():
+                if derived.intersection(v for v in op.operands if type(v) is Value):
+                    derived.update(op.results)
+                    matrices = (v for v in op.results if v in computed and self._is_stored(v))
+                    repeated.update(matrices)
+        return repeated
+
+    def _is_stored(self, value: Value) -> bool:
+        """Whether slices of `value` may be read from shared memory instead of registers."""
+        kind = cast(Tile, value.type)
+        is_matrix = len(kind.shape) == 2 and cast(Any, kind.element).bits in _STORED_BITS
+        return is_matrix and words(kind) <= self.limit and value not in self.sliced
 
     # The order of the loops ----------------------------------------------------------------
 

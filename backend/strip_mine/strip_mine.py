@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
 from typing import TypeAlias, cast
 
@@ -42,6 +42,7 @@ from tileir.passmanager.registry import PassResult, pass_, remark
 from tileir.types import shape_of
 from tileir.values import Value
 
+_BUFFERS = frozenset({"gpu.private_alloc", "gpu.shared_alloc"})
 _NESTING = 5
 """The most dimensions of a tile that are strip-mined, one after the other."""
 
@@ -167,21 +168,23 @@ def strip_mine(
 
 
 def with_stage(module: Module) -> Module:
-    """`module` with stage `strip_mined` if it allocates private buffers, or as it is."""
+    """`module` with stage `strip_mined` if it allocates buffers, or as it is."""
     ops = (op for function in module.functions.values() for op in function.ops)
-    if module.stage is not None or all(op.mnemonic != "gpu.private_alloc" for op in ops):
+    if module.stage is not None or all(op.mnemonic not in _BUFFERS for op in ops):
         return module
     return module.evolve(stage="strip_mined")
 
 
 def strip_mine_function(
     function: Function, *, warps: int = 0, limit: int = 0, chunk: int = 0, keep: int = -1,
-    sliced: frozenset[Value] = frozenset(), functions: bool = False,
+    sliced: frozenset[Value] = frozenset(), functions: bool = False, shared: bool = False,
 ) -> PassResult:  # fmt: skip
     """Run `strip-mine` on one function. Chunks of `sliced` values are `extract_slice` ops: reading
-    a slice of such a value, which is in memory, costs no more than reading all of it."""
+    a slice of such a value, which is in memory, costs no more than reading all of it. With
+    `shared`, a matrix that is computed whole from large loads is stored to shared memory where
+    loops would compute its chunks from these loads again."""
     return _StripMiner(
-        function, *warps_of(function, warps), limit, chunk, keep, sliced, functions
+        function, *warps_of(function, warps), limit, chunk, keep, sliced, functions, shared
     ).run()
 
 
@@ -197,8 +200,11 @@ class _StripMiner:
     keep: int
     sliced: frozenset[Value]
     functions: bool
+    shared: bool
     remarks: list[Diagnostic] = attrs.field(init=False, factory=list)
     cuts: int = attrs.field(init=False, default=0)
+    stored: frozenset[Value] = attrs.field(init=False, default=frozenset())
+    """Matrices whose slices are read from shared memory."""
     spilled: SpillChunks = attrs.field(init=False, factory=SpillChunks)
 
     def run(self) -> PassResult:
@@ -209,6 +215,10 @@ class _StripMiner:
                 break
             function = dce(new)
         function = remove_whole_buffers(function, self.spilled)
+        if self.stored:
+            from tileir.backend.strip_mine.shared_slices import store_sliced  # few need it
+
+            function = store_sliced(function, self.stored)
         self.remarks += self._whole_remarks(function)
         if function is not self.function and not self.stated:
             attributes = {**function.attributes, "num_warps": self.warps}
@@ -327,6 +337,11 @@ class _StripMiner:
             return function
         planner = self._planner(function)
         plans = self._plans(planner)
+        while self.shared and (repeated := _repeated_matrices(plans, planner)):
+            self.stored |= repeated
+            self.sliced |= repeated
+            planner = self._planner(function)
+            plans = self._plans(planner)
         blocks: dict[str, Block] = {}
         for block in function.blocks.values():
             for new in self._block(block, planner, plans[block.label], blocks):
@@ -368,6 +383,12 @@ def _whole_values(plans: Sequence[StripMinePlan | None]) -> Iterator[tuple[int, 
     for number, plan in enumerate(plans):
         for sink in plan.sinks.values() if plan else ():
             yield from ((number, value) for value in sink.slice.whole)
+
+
+def _repeated_matrices(plans: Mapping[str, list[Planned]], planner: Planner) -> frozenset[Value]:
+    """The matrices that a plan computes whole, and of which loops repeat the loads."""
+    every = (plan for _, plan in chain.from_iterable(plans.values()) if plan is not None)
+    return frozenset(v for plan in every for v in planner.repeated_matrices(plan))
 
 
 def _readers(function: Function) -> dict[Value, set[Op]]:
