@@ -99,6 +99,20 @@ def test_masks_hold_in_all_lanes_of_versions_without_them(between):
     assert versions >= 5
 
 
+@pytest.mark.parametrize("what", ["", "volatile", "predicated"])
+def test_volatile_and_predicated_accesses_have_no_versions(what):
+    text = KERNEL.format(masks=compare("mask", "slt", "%o", "%ns"), mask="%mask", between="")
+    if what == "volatile":
+        text = text.replace("-7.0", "-7.0 {volatile = true}")
+        text = text.replace("store %q, %v, %mask", "store %q, %v, %mask {volatile = true}")
+    elif what == "predicated":
+        test = "%some, %none = icmp (i1, i1) %m, 0 {predicate = sgt}"
+        text = text.replace("%xs = splat", f"{test}\n  %xs = splat")
+        text = text.replace("%v = load", "@%some %v = load").replace("store", "@%some store")
+    module = parse(text)
+    assert (run(module, "version-full-tiles").module is module) == bool(what)
+
+
 TWO = """tir 1.0
 define kernel void @k(f32* aligned(16) %x, f32* aligned(16) %y, i32 %n) {{
 entry:

@@ -15,6 +15,7 @@ from tests.sizes import few_or_all, for_each
 from tileir.backend.codegen.emit.reduction import _warp_index, _writers, reduce_tile
 from tileir.backend.layouts.reduction_plan import reduces_along, reduction_bytes
 from tileir.backend.simt.machine import ThreadValues
+from tileir.errors import CompileError
 from tileir.layout import Layout, Repeat, layout
 from tileir.machine import dtype_of
 from tileir.ops.reduce import Combiner, Reduce
@@ -120,6 +121,54 @@ def test_reductions_of_generated_layouts(count: int) -> None:
         through_shared += reduction_bytes(op) > 0
         check(it.slice(axis), result, reference(numbers, taking, combiner, axis))
     assert through_shared > count // 5
+
+
+def with_diagonals(it: Layout, choose: random.Random) -> Layout:
+    """`it` with one to three changes of bits: a register, lane or warp also moves as another one
+    does, which may be along the other dimension."""
+    vectors = {name: list(getattr(it, name)) for name in ("lane", "warp")}
+    vectors["register"] = list(it.atom("register"))
+    places = [(name, i) for name, each in vectors.items() for i, v in enumerate(each) if any(v)]
+    for _ in range(choose.randint(1, 3)):
+        (name, i), (other, k) = choose.sample(places, 2)
+        pair = zip(vectors[name][i], vectors[other][k], strict=True)
+        vectors[name][i] = tuple(a ^ b for a, b in pair)
+    return layout(2, vectors["register"], vectors["lane"], vectors["warp"])
+
+
+@pytest.mark.parametrize("count", few_or_all(60, 3000))
+def test_layouts_with_diagonal_bits_are_refused_or_reduced(count: int) -> None:
+    """Some registers may be diagonal, no lanes and warps."""
+    refused = reduced = 0
+    for seed in range(count):
+        choose = random.Random(seed)
+        plain, axis = drawn_layout(choose), choose.randrange(2)
+        if plain.repeats:
+            continue
+        it = with_diagonals(plain, choose)
+        numbers, value = drawn_numbers(choose, I32, it.extents), Value(Tile(I32, it.extents, it))
+        op = Reduce((value,), axis=axis, combiner=Combiner.ADD)
+        lowering = machine(reduction_bytes(op), it.size("warp"))
+        lowering.scratch = {op: 0}
+        lowering.values[value] = values_of(it, numbers, 0)
+        if not reduces_along(it, axis):
+            refused += 1
+            with pytest.raises(CompileError, match="TIR0706"):
+                reduce_tile(lowering, op)
+            continue
+        reduced += any(v[0] and v[1] for v in it.atom("register"))
+        (result,) = reduce_tile(lowering, op)
+        everything = np.ones(it.extents, bool)
+        check(it.slice(axis), result, reference(numbers, everything, Combiner.ADD, axis))
+    assert min(refused, reduced) > count // 20
+
+
+def test_layouts_that_repeat_lanes_are_refused() -> None:
+    it = layout(1, repeats=(Repeat("register", 3, 0), Repeat("lane", 32, 0)))
+    op = Reduce((Value(Tile(I32, it.extents, it)),), axis=0, combiner=Combiner.ADD)
+    assert not reduces_along(it, 0)
+    with pytest.raises(CompileError, match="TIR0706"):
+        reduce_tile(machine(0, 1), op)
 
 
 def add_and_keep_largest(name: str, operands: list[ThreadValues]) -> list[ThreadValues]:

@@ -176,3 +176,14 @@ def test_comparisons_follow_the_sign_after_promotion(name: str, sign: str) -> No
         *(out + i) = a {sign} b; }}"""
     parse(source).kernel()[(1,)](x, y, out)
     assert out.tolist() == [int(v) for v in eval(f"x {sign} y", {"x": x, "y": y})]
+
+
+@pytest.mark.parametrize("where", ["if (n > 2) return;", "if (n > 2) return; else n++;", ""])
+def test_a_function_without_a_value_returns_early(where: str) -> None:
+    for n in (1, 5):
+        text = f"void put(int n, int* p) {{ *p = 7; {where} *p = n; {'' if n > 2 else 'return;'} }}"
+        out = np.full(2, -1, np.int32)
+        program = parse(f"{text} kernel void k(int n, int* o) {{ put(n, o); *(o + 1) = 3; }}")
+        program.kernel()[(1,)](n, out, on="interpreter")
+        left = 7 if where and n > 2 else n + ("else" in where)
+        assert out.tolist() == [left, 3]

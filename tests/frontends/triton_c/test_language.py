@@ -269,6 +269,8 @@ def _text(module: Any) -> str:
         ("long long long f;", "TIR1003", 1),
         ("int i[8] = 0 ... 8; @(i < 3) return;", "TIR1001", 30),
         ("for (;;) { @(n < 3) break; }", "TIR1001", 21),
+        ("int* p = 5;", "TIR1003", 4),
+        ("n = out == 0;", "TIR1003", 5),
     ],
 )
 def test_errors_are_at_their_place(body: str, code: str, column: int) -> None:
@@ -277,6 +279,14 @@ def test_errors_are_at_their_place(body: str, code: str, column: int) -> None:
         parse(f"{head}\n{body}\n}}", "bad.c").module()
     error = caught.value
     assert (error.code, error.location.file, error.line, error.column) == (code, "bad.c", 2, column)
+
+
+@for_each("function", ["int f(int n) { return; }", "void f(int n) { return n; }"])
+def test_functions_return_what_they_say(function: str) -> None:
+    with pytest.raises(TileirError, match="this function returns") as caught:
+        parse(f"{function}\nkernel void k(int n) {{ f(n); }}", "bad.c").module()
+    error = caught.value
+    assert (error.code, error.line, error.column) == ("TIR1003", 1, function.index("return") + 1)
 
 
 def test_the_host_refuses_what_it_does_not_know() -> None:

@@ -59,7 +59,7 @@ VALUES = {
 OF_NUMBERS = (
     "-{0}", "!{0}", "+{0}", "{0} - 7 > 0", "{0} + n", "{0} * {0}", "{0} ? n : 3", "n ? {0} : n",
     "{0} && n", "{0} || n", "abs({0})", "max({0}, n)", "min({0}, {0})", "{0} < n", "{0} == n",
-    "exp({0})",
+    "exp({0})", "(unsigned int)n < {0}",
 )  # fmt: skip
 OF_INTEGERS = ("~{0}", "{0} << 3", "{0} >> 1", "{0} & 6", "*(x + 1 + ({0} & 1))")
 OF_SOME = ("bitcast({0})",)
@@ -89,6 +89,36 @@ def test_literals_are_used_as_variables_of_their_types(literal: str) -> None:
     assert isinstance(outcome([use.format("v") for use in together], head), list)
 
 
+SIGNS = ("+", "-", "*", "/", "%", "&&", "||", "<", "<=", ">", ">=", "==", "!=")
+SIGNS_OF_INTEGERS = (*SIGNS, "&", "|", "^", "<<", ">>")
+OPERANDS = {"long": ("0", "1", "2", "5", "(-1)", "(-7)"), "double": ("0.0", "1.5", "(-2.5)")}
+
+
+def is_defined(sign: str, x: float, y: float) -> bool:
+    """Whether C defines the result of an operator."""
+    if sign in ("<<", ">>"):
+        return x >= 0 and y >= 0
+    return sign not in ("/", "%") or y != 0
+
+
+@pytest.mark.parametrize("name", OPERANDS)
+def test_operators_of_literals_agree_with_those_of_variables(name: str) -> None:
+    """Operators of two numbers are computed by the frontend, those of variables by the kernel."""
+    signs, operands = SIGNS if name == "double" else SIGNS_OF_INTEGERS, OPERANDS[name]
+    numbers = [float(x.strip("()")) for x in operands]
+    cases = [
+        (sign, i, k)
+        for sign in signs for i, x in enumerate(numbers) for k, y in enumerate(numbers)
+        if is_defined(sign, x, y)
+    ]  # fmt: skip
+    head = " ".join(f"{name} v{i} = {x};" for i, x in enumerate(operands))
+    folded = [f"{operands[i]} {sign} {operands[k]}" for sign, i, k in cases]
+    assert outcome(folded) == outcome([f"v{i} {sign} v{k}" for sign, i, k in cases], head)
+    unary = [f"{sign}{x}" for sign in ("-", "+", "!") for x in operands]
+    variables = [f"{sign}v{i}" for sign in ("-", "+", "!") for i in range(len(operands))]
+    assert outcome(unary) == outcome(variables, head)
+
+
 @pytest.mark.parametrize("name", [n for n in TYPES if np.dtype(TYPES[n]).kind in "iu"])
 def test_literals_are_shifted_in_their_type_or_a_wider_one(name: str) -> None:
     """An int by the bits of an int, and by those of a long if the count is one."""
@@ -110,3 +140,22 @@ def test_casts_fill_tiles() -> None:
     parse(f"kernel void k(int* out) {{ {body} }}").kernel()[(1,)](out, on="interpreter")
     expected = 8 * 6 + 4 * np.arange(8) + 24
     assert (out == expected).all()
+
+
+@pytest.mark.parametrize(
+    ("text", "fits"),
+    [
+        ("18446744073709551615", True), ("18446744073709551616", False),
+        ("-9223372036854775807 - 1", True), ("-9223372036854775807 - 2", False),
+        ("0xFFFFFFFFFFFFFFFF", True), ("0x10000000000000000", False),
+        ("1 << 63", True), ("2 << 63", False),
+    ],
+)  # fmt: skip
+def test_numbers_have_64_bits(text: str, fits: bool) -> None:
+    program = parse(f"kernel void k(bool* out) {{ *out = {text}; }}")
+    if fits:
+        program.module()
+        return
+    with pytest.raises(TileirError, match="64 bits") as caught:
+        program.module()
+    assert caught.value.code == "TIR1003"
