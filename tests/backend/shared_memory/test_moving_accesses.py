@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, cast
 
 import numpy as np
@@ -30,7 +30,8 @@ WIDTH, FIRST, SIZE = 128, 8192, 16384
 
 class Program:
     """A loop, or a loop in a loop, over accesses of one array. Addresses contain multiples of
-    variables, each of which moves by a step or one of two, before, between or after accesses."""
+    variables, each of which moves by a step or one of two, before, between or after accesses; one
+    variable may move in the outer loop only."""
 
     def __init__(self, seed: int) -> None:
         self.choose = random.Random(seed)
@@ -44,23 +45,27 @@ class Program:
                 for _ in range(choose.randint(1, 2))
             ]
             if choose.random() < 0.3:
+                slow = b.var(b.constant(I32, 0))
                 with b.for_(n):
                     self.accesses(x, counters, choose.randint(0, 1))
                     with b.for_(n) as i:
-                        self.body(x, counters, i)
+                        self.body(x, counters, i, [(slow, 0)] * choose.randint(0, 1))
+                    slow.set(slow.get() + choose.choice(STEPS))
                     for counter, step in counters:
                         if choose.random() < 0.5:
                             counter.set(counter.get() + step + 32)
             else:
                 with b.for_(n) as i:
-                    self.body(x, counters, i)
+                    self.body(x, counters, i, ())
         return b.module()
 
-    def body(self, x: Expr, counters: list[tuple[Var, int]], i: Expr) -> None:
-        """One to three accesses, and a move of every variable."""
+    def body(
+        self, x: Expr, counters: list[tuple[Var, int]], i: Expr, fixed: Sequence[tuple[Var, int]]
+    ) -> None:
+        """One to three accesses, and a move of every variable that is not `fixed`."""
         moves = list(counters)
         for _ in range(self.choose.randint(1, 3)):
-            self.accesses(x, counters, 1)
+            self.accesses(x, [*counters, *fixed], 1)
             if moves and self.choose.random() < 0.4:
                 self.move(*moves.pop(), i)
         for counter, step in moves:
@@ -265,25 +270,36 @@ def pending_accesses(function: Function) -> tuple[Hazards, dict[str, HazardState
     return hazards, _leaving(function, hazards, {})
 
 
+def check_steps(walk: Walk, state: HazardState) -> None:
+    """Check that each access of a run is an iteration's step away, or some of them, unless it is
+    unknown how far."""
+    for access, address in walk.executions:
+        steps = {e.step for e in state.touched[access.base] if e.access is access}
+        distance = walk.address(access) - address
+        assert None in steps or any(
+            distance == 0 if step == 0 else distance % step == 0 and distance // step > 0
+            for step in steps
+            if step is not None
+        )
+
+
 @for_each("seed", range(60))
 def test_steps_of_pending_accesses_are_those_of_their_addresses(seed: int) -> None:
-    """Each access of a run is an iteration's step away, or some of them, unless it is unknown how
-    far."""
+    """In the state of all paths to a block, and in that of the path of a run, which is known until
+    a loop starts again."""
     function = Program(seed).module().kernel()
     hazards, leaving = pending_accesses(function)
     walk = Walk(function, hazards)
     assert len(list(walk.blocks((0, 4)))) > 8
     walk.executions.clear()
+    state, before = HazardState(), ""
     for label in walk.blocks((0, 4)):
-        for access, address in walk.executions:
-            entries = leaving[label].touched[access.base]
-            steps = {e.step for e in entries if e.access is access}
-            distance = walk.address(access) - address
-            assert None in steps or any(
-                distance == 0 if step == 0 else distance % step == 0 and distance // step > 0
-                for step in steps
-                if step is not None
-            )
+        check_steps(walk, leaving[label])
+        state = hazards.enter(state, before, label) if before else state
+        for op in function.blocks[label].ops:
+            hazards.do(op, state)
+        check_steps(walk, state)
+        before = label
 
 
 @for_each("seed", range(20))
