@@ -229,8 +229,12 @@ FLAGS = {
 }
 
 
-@pytest.mark.parametrize("name", FLAGS)
-@pytest.mark.parametrize("sem", ["relaxed", "acquire"])
+@pytest.mark.parametrize(("name", "sem"), [
+    (name, sem)
+    for name in FLAGS
+    for sem in ("relaxed", "acquire", "release", "acq_rel")
+    if name != "atomic_load" or sem in ("relaxed", "acquire")
+])  # fmt: skip
 def test_all_threads_wait_for_those_that_acquire(name, sem):
     """Flags of a tile, each acquired by one thread; then others load what they guard."""
     b = Builder()
@@ -239,7 +243,24 @@ def test_all_threads_wait_for_those_that_acquire(name, sem):
         result = FLAGS[name](b, flag + at, sem)
         value = (x + (127 - at)).load()
         (y + at).store(value + result)
-    assert barrier_scopes(b) == (["block"] if sem == "acquire" else [])
+    assert barrier_scopes(b) == (["block"] if sem in ("acquire", "acq_rel") else [])
+
+
+@pytest.mark.parametrize("name", ["atomic_rmw", "atomic_cas", "atomic_store"])
+@pytest.mark.parametrize("sem", ["relaxed", "release", "acq_rel"])
+def test_those_that_release_wait_for_all_threads(name, sem):
+    """All threads store, then flags of a tile are released, each by one thread."""
+    if (name, sem) == ("atomic_store", "acq_rel"):
+        return  # no store acquires
+    b = Builder()
+    with b.kernel("k", x=pointer(I32), flag=pointer(I32)) as (x, flag):
+        at = b.arange(128)
+        (x + at).store(at)
+        if name == "atomic_store":
+            b.atomic_store(flag + at, b.full((128,), 1, I32), sem=sem)
+        else:
+            FLAGS[name](b, flag + at, sem)
+    assert barrier_scopes(b) == ([] if sem == "relaxed" else ["block"])
 
 
 @pytest.mark.parametrize("by_all", [False, True])

@@ -140,6 +140,57 @@ def test_copies_touch_both_memories():
     assert (tally.sectors, tally.shared, tally.wavefronts) == (32, 2, 8)
 
 
+def sectors(addresses, size, active, unit=32):
+    """The sectors of each warp's accesses, or other units."""
+    total = 0
+    for first in range(0, THREADS, 32):
+        lanes = [i for i in range(first, first + 32) if active[i]]
+        total += len({(addresses[i] + b) // unit for i in lanes for b in range(size)})
+    return total
+
+
+@for_each("seed", range(12))
+def test_accesses_under_masks_are_counted_by_the_bytes_of_active_threads(seed):
+    """Loads, stores and copies to shared memory, at drawn addresses."""
+    chance = np.random.default_rng(seed)
+    size = int(chance.choice((4, 8, 16)))
+    active = chance.random(THREADS) < chance.choice((0.1, 0.5, 1.0))
+    places = size * chance.integers(0, 128, THREADS)
+    mask = ThreadValues(active)
+    for kind in ("load", "store", "copy"):
+        thread, memory, tally = counting_thread()
+        base = memory.place(np.zeros(1024, np.int32))
+        at, count = base + places.astype(np.int64), size // 4
+        pointer = ThreadValues(at)
+        if kind == "load":
+            thread.load_global(I32, count, pointer, mask, None, AccessAttributes())
+        elif kind == "store":
+            at = base + size * EACH.astype(np.int64)
+            values = [ThreadValues(EACH)] * count
+            thread.store_global(I32, ThreadValues(at), values, mask, AccessAttributes())
+        else:
+            thread.copy_async(size, ThreadValues(size * EACH), 0, pointer, mask, None)
+        assert tally.sectors == sectors(at, size, active), kind
+        assert tally.lines == sectors(at, size, active, 128), kind
+        distinct = [
+            len(set(at[first : first + 32][active[first : first + 32]].tolist()))
+            for first in (0, 32)
+        ]
+        assert tally.accesses == sum(map(bool, distinct))
+        assert tally.ideal == sum(-(-n * size // 32) for n in distinct), kind
+
+
+@pytest.mark.parametrize("count", [1, 2, 4])
+def test_matrices_are_stored_at_the_addresses_of_their_first_lanes(count):
+    """Eight lanes for each matrix; other lanes count for nothing."""
+    thread, _, tally = counting_thread()
+    lane = EACH % 32
+    at = np.where(lane < 8 * count, EACH // 32 * 512 + lane * 16, 1 << 20).astype(np.int32)
+    values = [ThreadValues(np.zeros(THREADS, np.float16))] * (2 * count)
+    thread.store_matrix(F16, False, ThreadValues(at), 0, values)
+    assert (tally.shared, tally.wavefronts, tally.conflicts) == (2, 2 * count, 0)
+
+
 def test_stores_to_shared_memory_are_counted():
     thread, _, tally = counting_thread()
     thread.store_shared(I32, ThreadValues(EACH * 8), [ThreadValues(EACH)])

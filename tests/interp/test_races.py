@@ -116,6 +116,18 @@ def test_without_synchronisation_the_detector_decides(seed: int) -> None:
             assert any(conflicts(a, b) for a, b in combinations(touched, 2))
 
 
+@for_each("writes", (Touch.WRITE, Touch.ATOMIC_WRITE))
+@for_each("seed", range(100))
+def test_a_write_conflicts_with_every_reader(seed: int, writes: Touch) -> None:
+    """Whoever reads last, the writer itself, too."""
+    choose = random.Random(seed)
+    accesses = log_of(choose, (Touch.READ,), 5)
+    accesses.insert(choose.randint(0, 5), log_of(choose, (writes,), 1)[0])
+    expected = any(conflicts(a, b) for a, b in combinations(accesses, 2))
+    for every in (1, 2, 100):
+        assert bool(detect(accesses, every)) == expected
+
+
 @pytest.mark.parametrize("offset", range(1, 8))
 @for_each("seed", range(40))
 def test_regions_may_begin_between_two_elements(seed: int, offset: int) -> None:

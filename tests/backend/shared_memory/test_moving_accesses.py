@@ -16,6 +16,7 @@ from tileir.backend.executors import SimtExecutor
 from tileir.backend.shared_memory.hazards import Hazards, HazardState, PendingAccess, uses_of
 from tileir.backend.shared_memory.place_barriers import _leaving
 from tileir.backend.shared_memory.requirements import SharedMemoryPlan
+from tileir.backend.shared_memory.runtime_steps import RuntimeStep
 from tileir.backend.shared_memory.thread_conflicts import GlobalAccess, SyncScope
 from tileir.backend.simt.counts import Counts
 from tileir.backend.simt.shadow import RaceError
@@ -317,6 +318,26 @@ def test_each_step_has_a_scope_of_its_own(seed: int) -> None:
             if entry.step is not None:
                 fresh = Hazards(function, hazards.uses, 4)
                 assert hazards._between(entry, access) is fresh._between(entry, access)
+
+
+@for_each("seed", range(16))
+def test_steps_are_assumed_to_be_as_long_as_every_access(seed: int) -> None:
+    """Whatever the order in which accesses are compared."""
+    options = Options(num_warps=4)
+    done = run_pipeline(strided_program(seed), target("sm_90"), options, None)
+    function = done.stages["allocated"].kernel()
+    hazards, leaving = pending_accesses(function)
+    accesses = [a for each in hazards.uses.accesses.values() for a in each]
+    entries = {e for state in leaving.values() for each in state.touched.values() for e in each}
+    pairs = [(e, a) for a in accesses for e in entries if isinstance(e.step, RuntimeStep)]
+    lengths: list[dict[RuntimeStep, int]] = []
+    for compared in (pairs, pairs[::-1]):
+        assumed: dict[RuntimeStep, int] = {}
+        fresh = Hazards(function, hazards.uses, 4, assumed)
+        for entry, access in compared:
+            fresh._between(entry, access)
+        lengths.append(assumed)
+    assert lengths[0] == lengths[1]
 
 
 def test_most_steps_are_known() -> None:

@@ -66,12 +66,14 @@ def test_numbers_are_computed_with_as_arguments_are(a: int, b: int) -> None:
 
 
 @triton.jit
-def there_and_back(out, x, offsets, back, N: tl.constexpr):
+def there_and_back(out, x, offsets, back, forth, N: tl.constexpr):
     i = tl.arange(0, N)
     far = x + tl.load(offsets + i)
     tl.store(out + i, tl.load(far + tl.load(back + i)))
     one = x + tl.load(offsets)
     tl.store(out + N, tl.load(one + tl.load(back)))
+    before = x - tl.load(offsets + i)
+    tl.store(out + N + 1 + i, tl.load(before + tl.load(forth + i)))
 
 
 @pytest.mark.parametrize("on", ["interpreter", "cpu"])
@@ -81,12 +83,12 @@ def there_and_back(out, x, offsets, back, N: tl.constexpr):
 def test_a_pointer_moves_by_any_number_of_a_type(kind: Any, on: str) -> None:
     ends = np.iinfo(kind)
     most = min(ends.max, 1 << 40)
-    offsets = np.array([most, max(ends.min, -most), most // 2 + 1, 0], kind)
-    places = np.array([0, 1, 2, 3])
-    back = places - offsets.astype(np.int64)
-    x, out = np.array([5, 6, 7, 8], np.float32), np.zeros(5, np.float32)
-    there_and_back[(1,)](out, x, offsets, back, N=4, on=on)
-    assert out.tolist() == [5, 6, 7, 8, 5]
+    least = ends.min if ends.bits < 32 else max(ends.min, -most)
+    offsets = np.array([most, least, most // 2 + 1, 0], kind)
+    places, wide = np.array([0, 1, 2, 3]), offsets.astype(np.int64)
+    x, out = np.array([5, 6, 7, 8], np.float32), np.zeros(9, np.float32)
+    there_and_back[(1,)](out, x, offsets, places - wide, places + wide, N=4, on=on)
+    assert out.tolist() == [5, 6, 7, 8, 5, 5, 6, 7, 8]
 
 
 @triton.jit(debug=True)
