@@ -31,7 +31,9 @@ def shared_depth(
     b = Builder()
     kinds = {x: arg(pointer(F16), aligned=16, noalias=True) for x in "ab"}
     kinds["c"] = arg(pointer(element), aligned=16, noalias=True)
-    with b.kernel("total", **kinds, m=I32, n=I32, k=I32) as (x, y, c, m, n, k):
+    if extra == "loads for another array":
+        kinds["e"] = arg(pointer(element), aligned=16, noalias=True)
+    with b.kernel("total", **kinds, m=I32, n=I32, k=I32) as (x, y, c, *others, m, n, k):
         first, second, part = (b.program_id(axis=i) for i in range(3))
         rows, columns = b.arange(bm) + first * bm, b.arange(bn) + second * bn
         inside = (rows < m)[:, None].broadcast_to(bm, bn) & (columns < n)[None, :].broadcast_to(
@@ -57,6 +59,8 @@ def shared_depth(
                 place.store(b.full((bm, bn), 0.0, element), inside)
             case "loads":
                 (place + m * n).store(place.load(inside, 0.0), inside)
+            case "loads for another array":
+                (others[0] + (rows[:, None] * n + columns[None, :])).store(place.load(inside, 0.0))
             case "a fence":
                 b.fence(sem="release")
             case _:
@@ -119,7 +123,8 @@ def test_code() -> None:
 @pytest.mark.parametrize(
     "how",
     ({"sem": "acq_rel"}, {"scope": "sys"}, {"element": F16},
-     *({"extra": x} for x in ("old numbers", "stores", "loads", "a fence"))),
+     *({"extra": x} for x in (
+         "old numbers", "stores", "loads", "loads for another array", "a fence"))),
     ids=str,
 )  # fmt: skip
 def test_what_copies_do_not_add(how: dict[str, Any]) -> None:

@@ -233,6 +233,45 @@ def test_parameters_are_assumed_to_be_as_small_as_they_may_be(
     assert floors(run(parse(kernel(*terms, **how)), "infer-descriptors").module) == least
 
 
+ROWS = """tir 1.0
+define kernel void @f(f16* aligned(16) %x, f32* aligned(16) %y, i32 %s) {{
+entry:
+  %i = make_range i32<{m}>
+  %j = make_range i32<{k}>
+  %i1 = expand_dims i32<{m}, 1> %i {{axis = 1}}
+  %j1 = expand_dims i32<1, {k}> %j {{axis = 0}}
+  %ii = broadcast i32<{m}, {k}> %i1
+  %jj = broadcast i32<{m}, {k}> %j1
+  %ss = splat i32<{m}, {k}> %s
+  %far = mul i32<{m}, {k}> %{outer}, %ss
+  %at = add i32<{m}, {k}> %far, %{inner}
+  %xs = splat f16*<{m}, {k}> %x
+  %p = getelementptr f16*<{m}, {k}> %xs, %at
+  %v = load f16<{m}, {k}> %p
+  %d = dot f32<{m}, 16> %v, f16<{k}, 16> 1.0, 0.0
+  %r = make_range i32<16>
+  %r1 = expand_dims i32<1, 16> %r {{axis = 0}}
+  %rr = broadcast i32<{m}, 16> %r1
+  %w = broadcast i32<{m}, 16> %i1
+  %w16 = mul i32<{m}, 16> %w, 16
+  %to = add i32<{m}, 16> %w16, %rr
+  %ys = splat f32*<{m}, 16> %y
+  %q = getelementptr f32*<{m}, 16> %ys, %to
+  store %q, %d
+  ret
+}}
+"""
+
+
+@for_each("is_transposed", (False, True))
+@for_each(("m", "k"), [(16, 32), (4, 32), (32, 4), (4, 4), (12, 16), (16, 12), (8, 12), (12, 8)])
+def test_rows_of_boxes_are_multiples_of_16_bytes(m: int, k: int, is_transposed: bool) -> None:
+    """Along the dimension that is contiguous in memory."""
+    outer, inner, row = ("jj", "ii", m) if is_transposed else ("ii", "jj", k)
+    outcome = run(parse(ROWS.format(m=m, k=k, outer=outer, inner=inner)), "infer-descriptors")
+    assert ("descriptor_load" in print_module(outcome.module)) == (2 * row % 16 == 0)
+
+
 LOADED = "  %v = load f16<16, 16> %p, %in, 0.0\n"
 DOT = "  %d = dot f32<16, 16> %v, f16<16, 16> 1.0, 0.0\n"
 HALVES = "  %h = dot f16<16, 16> f16<16, 16> 1.0, {}, {}\n  %d = fpext f32<16, 16> %h\n"
