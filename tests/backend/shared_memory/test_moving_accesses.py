@@ -11,6 +11,7 @@ import pytest
 
 from tests.sizes import few_or_all, for_each
 from tileir import Function, Module
+from tileir.analysis.loops import loops
 from tileir.backend.compile import Options, run_pipeline
 from tileir.backend.executors import SimtExecutor
 from tileir.backend.shared_memory.hazards import Hazards, HazardState, PendingAccess, uses_of
@@ -318,6 +319,29 @@ def test_each_step_has_a_scope_of_its_own(seed: int) -> None:
             if entry.step is not None:
                 fresh = Hazards(function, hazards.uses, 4)
                 assert hazards._between(entry, access) is fresh._between(entry, access)
+
+
+def changing_values(function: Function) -> set[Value]:
+    """The parameters of blocks in loops, and what is computed from them."""
+    labels = {label for loop in loops(function).by_header.values() for label in loop.blocks}
+    blocks = [block for label, block in function.blocks.items() if label in labels]
+    changing = {v for block in blocks for v in block.parameters}
+    for op in (op for block in blocks for op in block.ops):
+        if any(v in changing for v in op.inputs):
+            changing.update(op.results)
+    return changing
+
+
+@for_each("seed", range(60))
+def test_steps_that_are_known_at_run_time_are_equal_in_all_iterations(seed: int) -> None:
+    """A step that differs from one iteration to the next tells nothing of earlier ones."""
+    function = strided_program(seed, uneven=True).kernel()
+    changing, (_, leaving) = changing_values(function), pending_accesses(function)
+    for state in leaving.values():
+        for entry in (entry for each in state.touched.values() for entry in each):
+            if isinstance(entry.step, RuntimeStep):
+                values = {v for monomial, _ in entry.step.monomials for v in monomial}
+                assert not values & changing
 
 
 @for_each("seed", range(16))
