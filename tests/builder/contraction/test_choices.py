@@ -8,6 +8,7 @@ from tests.sizes import for_each
 from tileir.builder import BF16, F16, F32, F64, I8, I32
 from tileir.builder.contraction import (
     Apply,
+    Choose,
     Number,
     Program,
     Read,
@@ -20,11 +21,23 @@ from tileir.builder.contraction import (
 from tileir.builder.contraction.axes import TiledAxis
 from tileir.builder.contraction.kernel import _grouped_tile
 from tileir.builder.contraction.solve_outputs import solve
+from tileir.builder.contraction.terms import as_guarded_read
 from tileir.builder.contraction.tile_sizes import tiling, walk_of
 from tileir.builder.contraction.two_step_reduction import split_reduction
 from tileir.textual import print_module
 
 from .oracle import AffineBound, Tensor, at, check, indices, points_of, times, values_of
+
+
+@for_each("number", (0, 1, -1, 0.5))
+def test_a_choice_between_an_element_and_0_is_a_guarded_read(number):
+    (i,) = indices("i")
+    within = AffineBound(affine(i), 0, 5)
+    element = at(Tensor("a", F32, (9,)), i)
+    choice = Choose((within,), element, Number(number))
+    guarded = Read(element.tensor, element.at, (within,))
+    assert as_guarded_read(choice) == (choice if number else guarded)
+
 
 # Tiles ------------------------------------------------------------------------------------------
 

@@ -167,7 +167,8 @@ def test_offsets_are_wide_where_tensors_are() -> None:
     )
     far = function.module(Tensor(F32, (1 << 12, 1 << 20), (1 << 20, 1)))
     near = function.module(Tensor(F32, (1 << 10, 1 << 20), (1 << 20, 1)))
-    assert widths(far) == {"i64"} and widths(near) == {"i32"}
+    backwards = function.module(Tensor(F32, (1 << 12, 1 << 20), (-(1 << 20), 1)))
+    assert widths(far) == widths(backwards) == {"i64"} and widths(near) == {"i32"}
 
 
 def widths(module: Module) -> set[str]:

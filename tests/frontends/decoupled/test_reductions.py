@@ -44,6 +44,16 @@ def test_blocks_of_a_reduction_are_joined(op: str, extra: str, on: str) -> None:
     )
 
 
+@for_each("extra", ["", "out.atomic(k);"])
+@for_each("levels", ["k, x", "k:ki/2, x, ki", "x:xi/2, k, xi", "x:xi/2, k:ki/2, xi, ki",
+                     "k:ki/2, x:xi/2, ki, xi"])  # fmt: skip
+def test_the_grid_of_a_reduction_that_is_cut_may_be_mapped(levels: str, extra: str) -> None:
+    """Levels of the dimension that is cut are none of the kernels without it."""
+    schedule = f"out.block(x:2, k:16); out.tensorize(x:0, k:16); out.map({levels}); {extra}"
+    function, A = reduction_function("rsum", schedule), normal(3, 40)
+    np.testing.assert_allclose(function(A), function.reference(A), rtol=1e-5, atol=1e-5)
+
+
 def test_reductions_may_be_cut_within_an_expression() -> None:
     source = """
     Func out; In A, B, W; SIn eps; Var x, y; RVar k;

@@ -10,6 +10,7 @@ import pytest
 
 import tileir.frontends.triton as triton
 import tileir.frontends.triton.language as tl
+from tests.sizes import for_each
 
 
 def ran(kernel: Any, *arguments: Any, grid: Any = (1,), **named: Any) -> None:
@@ -343,3 +344,53 @@ def test_rows_of_powers_of_two_are_sorted(dtype: type, rows: int, columns: int, 
         np.testing.assert_array_equal(out, expected[:, : count or columns])
         if count == 0 and np.issubdtype(dtype, np.floating) and columns > 4:
             assert np.signbit(out[out == 0]).sum() == np.signbit(x[x == 0]).sum()
+
+
+@triton.jit
+def jumps_of_unrolled_loops(out, n, AT: tl.constexpr, LEAVES: tl.constexpr, INNER: tl.constexpr):
+    total = n
+    for i in tl.static_range(3):
+        if INNER:
+            for j in tl.static_range(2):
+                if j == AT:
+                    if LEAVES:
+                        break
+                    continue
+                total += 10
+        if i == AT:
+            if LEAVES:
+                break
+            continue
+        total += i + 1
+    tl.store(out, total)
+
+
+def total_of_jumps(n: int, at: int, leaves: bool, inner: bool) -> int:
+    """The same in Python."""
+    total = n
+    for i in range(3):
+        for j in range(2 * inner):
+            if j == at:
+                if leaves:
+                    break
+                continue
+            total += 10
+        if i == at:
+            if leaves:
+                break
+            continue
+        total += i + 1
+    return total
+
+
+@for_each(
+    ("at", "leaves", "inner"),
+    [(at, leaves, inner) for at in range(-1, 4) for leaves in (0, 1) for inner in (0, 1)],
+)
+def test_what_follows_an_unrolled_loop_is_reached_from_every_jump(
+    at: int, leaves: bool, inner: bool
+) -> None:
+    """Also from one in the last iteration."""
+    out = np.zeros(1, np.int32)
+    jumps_of_unrolled_loops[(1,)](out, 5, AT=at, LEAVES=leaves, INNER=inner, on="interpreter")
+    assert out[0] == total_of_jumps(5, at, leaves, inner)
