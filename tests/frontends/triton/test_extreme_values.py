@@ -11,7 +11,9 @@ import pytest
 
 import tileir.frontends.triton as triton
 import tileir.frontends.triton.language as tl
+from tests.sizes import for_each
 from tileir.errors import TileirError
+from tileir.frontends.triton.dtypes import of_number
 
 TOP = (1 << 31) - 1
 NUMBERS = (-TOP - 1, -7, -3, -1, 1, 3, 7, TOP)
@@ -124,3 +126,17 @@ def test_overflow_is_reported_at_both_ends(kind: Any, op: str) -> None:
             with pytest.raises(TileirError, match="overflow detected"):
                 checked_arithmetic[(1,)](*arguments, OP=op, on="interpreter")
     assert (False, True) in reached or op == "sub"
+
+
+@for_each(
+    "number", [at + n for at in (0, 2**31, -(2**31), 2**32, 2**63, -(2**63)) for n in (-1, 0, 1)]
+)
+def test_a_number_has_the_first_type_that_holds_it(number: int) -> None:
+    """Of int32, uint32, int64 and uint64."""
+    kinds = ("int32", "uint32", "int64", "uint64")
+    holding = [k for k in kinds if np.iinfo(k).min <= number <= np.iinfo(k).max]
+    if holding:
+        assert of_number(number).name == holding[0]
+        return
+    with pytest.raises(ValueError, match="64 bits"):
+        of_number(number)

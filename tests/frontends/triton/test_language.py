@@ -394,3 +394,27 @@ def test_what_follows_an_unrolled_loop_is_reached_from_every_jump(
     out = np.zeros(1, np.int32)
     jumps_of_unrolled_loops[(1,)](out, 5, AT=at, LEAVES=leaves, INNER=inner, on="interpreter")
     assert out[0] == total_of_jumps(5, at, leaves, inner)
+
+
+@triton.jit
+def ends_in_a_branch(out, n, IN_ELSE: tl.constexpr):
+    if IN_ELSE:
+        if n > 3:
+            new = n * 2
+        else:
+            tl.store(out, -1)
+            return
+    else:
+        if n > 3:
+            tl.store(out, -1)
+            return
+        else:
+            new = n * 3
+    tl.store(out, new)
+
+
+@for_each(("in_else", "n"), [(in_else, n) for in_else in (False, True) for n in (3, 4)])
+def test_names_of_the_branch_that_goes_on_stay(in_else: bool, n: int) -> None:
+    out = np.zeros(1, np.int32)
+    ends_in_a_branch[(1,)](out, n, IN_ELSE=in_else, on="interpreter")
+    assert out[0] == (-1 if (n > 3) != in_else else n * (2 if in_else else 3))
