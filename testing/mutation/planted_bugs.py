@@ -7,8 +7,11 @@ from tileir.testing.mutation.planted_bugs_of_analyses import BUGS_OF_ANALYSES
 from tileir.testing.mutation.planted_bugs_of_executors import BUGS_OF_EXECUTORS
 from tileir.testing.mutation.planted_bugs_of_frontends import BUGS_OF_FRONTENDS
 from tileir.testing.mutation.planted_bugs_of_instructions import BUGS_OF_INSTRUCTIONS
+from tileir.testing.mutation.planted_bugs_of_languages import BUGS_OF_LANGUAGES
 from tileir.testing.mutation.planted_bugs_of_layouts import BUGS_OF_LAYOUTS
 from tileir.testing.mutation.planted_bugs_of_memory import BUGS_OF_MEMORY
+from tileir.testing.mutation.planted_bugs_of_synchronization import BUGS_OF_SYNCHRONIZATION
+from tileir.testing.mutation.planted_bugs_of_tensors import BUGS_OF_TENSORS
 from tileir.testing.mutation.planted_bugs_of_warp_specialization import BUGS_OF_WARP_SPECIALIZATION
 
 _FILES = ("tests/passes/test_files.py",)
@@ -304,5 +307,6 @@ _ROTATED = (
 BUGS: tuple[Bug, ...] = (
     *_PASSES, *_ALGEBRA, *_CORE, *_BARRIERS, *_LARGE, *_ROTATED, *BUGS_OF_WARP_SPECIALIZATION,
     *BUGS_OF_MEMORY, *BUGS_OF_FRONTENDS, *BUGS_OF_LAYOUTS, *BUGS_OF_EXECUTORS,
-    *BUGS_OF_INSTRUCTIONS, *BUGS_OF_ANALYSES,
+    *BUGS_OF_INSTRUCTIONS, *BUGS_OF_ANALYSES, *BUGS_OF_SYNCHRONIZATION, *BUGS_OF_TENSORS,
+    *BUGS_OF_LANGUAGES,
 )  # fmt: skip

@@ -27,8 +27,11 @@ from tileir.testing.mutation.planted_bugs_of_analyses import BUGS_OF_ANALYSES
 from tileir.testing.mutation.planted_bugs_of_executors import BUGS_OF_EXECUTORS
 from tileir.testing.mutation.planted_bugs_of_frontends import BUGS_OF_FRONTENDS
 from tileir.testing.mutation.planted_bugs_of_instructions import BUGS_OF_INSTRUCTIONS
+from tileir.testing.mutation.planted_bugs_of_languages import BUGS_OF_LANGUAGES
 from tileir.testing.mutation.planted_bugs_of_layouts import BUGS_OF_LAYOUTS
 from tileir.testing.mutation.planted_bugs_of_memory import BUGS_OF_MEMORY
+from tileir.testing.mutation.planted_bugs_of_synchronization import BUGS_OF_SYNCHRONIZATION
+from tileir.testing.mutation.planted_bugs_of_tensors import BUGS_OF_TENSORS
 from tileir.testing.mutation.reach import Suite, reach, suites_for
 from tileir.testing.mutation.results import MutationResults
 
@@ -40,6 +43,9 @@ PLANTED = (
     *BUGS_OF_EXECUTORS,
     *BUGS_OF_INSTRUCTIONS,
     *BUGS_OF_ANALYSES,
+    *BUGS_OF_SYNCHRONIZATION,
+    *BUGS_OF_TENSORS,
+    *BUGS_OF_LANGUAGES,
 )
 
 
@@ -340,6 +346,6 @@ def test_bugs_that_name_their_tests_need_no_area(
     results.touch()
     assert command.main(["seeded", chosen, "--root", str(ROOT), "--results", str(results)]) == 0
     lines = [line.split("\t") for line in results.read_text().splitlines()]
-    assert len(lines) == sum(b.file == chosen for b in BUGS_OF_FRONTENDS)
+    assert len(lines) == sum(b.file == chosen for b in BUGS)
     assert {tuple(line[1:]) for line in lines} == {("killed", "1.0")}
     assert all(line[0].startswith(chosen) for line in lines)

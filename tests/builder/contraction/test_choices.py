@@ -311,6 +311,30 @@ def test_as_many_parts_as_there_should_be_instances(rows, parts):
     assert split_reduction(stage)[0].output.shape == (rows, parts)
 
 
+def values_at(position, values):
+    """An affine expression where its indices have `values`, which may be arrays."""
+    return sum(n * values[i] for i, n in position.terms) + position.constant
+
+
+@for_each("first", (0, 5, -7))
+@for_each("count", (40001, 65536))
+def test_parts_join_every_point_once(first, count):
+    """Ranges that begin elsewhere, and that parts do not divide."""
+    (i,) = indices("i")
+    a, out = Tensor("a", F32, (1 << 17,)), Tensor("out", F32, ())
+    stage = contraction(out, (), "sum", at(a, i + 10), {i: range(first, first + count)})
+    part, _ = split_reduction(stage)
+    ((number, parts),) = part.elements
+    ((inner, length),) = part.term.over
+    values = dict(zip((number, inner), np.meshgrid(parts, length, indexing="ij"), strict=True))
+    joined = np.full((len(parts), len(length)), True)
+    for bound in part.term.where:
+        place = values_at(bound.of, values)
+        joined &= (bound.low <= place) & (place < bound.high)
+    points = values_at(part.term.of.at[0], values)[joined] - 10
+    assert sorted(points.tolist()) == list(range(first, first + count))
+
+
 # What loops there are ----------------------------------------------------------------------------
 
 

@@ -308,10 +308,11 @@ def test_constants_are_filled_by_the_statements_of_c() -> None:
       d[0] = i; d[1] = 7.9; d[2] = (int)2.5 + 1; d[2]++; e[0] = -1;
       do { d[3] += i; i--; } while (i > 0);
       for (i = 4, j = 0; ; i++, j = j + 2) { if (i > 6) break; if (i == 5) continue; d[i] = j; }
+      char narrow = 200; d[4] = narrow; unsigned char bits = 260; d[5] = bits;
       kernel void k(int* out) { int i[8] = 0 ... 8; *(out + i) = *(d + i); *(out + 7) = *e; }"""
     out = np.zeros(8, np.int32)
     parse(source).kernel()[(1,)](out)
-    assert list(out) == [2, 7, 4, 3, 0, 0, 4, 255]
+    assert list(out) == [2, 7, 4, 3, -56, 4, 4, 255]
 
 
 @for_each(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from tests.sizes import for_each
 from tileir import TileirError
 from tileir.frontends.triton_c import parse
 
@@ -159,3 +160,19 @@ def test_numbers_have_64_bits(text: str, fits: bool) -> None:
     with pytest.raises(TileirError, match="64 bits") as caught:
         program.module()
     assert caught.value.code == "TIR1003"
+
+
+@for_each("name", [n for n in TYPES if np.dtype(TYPES[n]).kind == "f"])
+@for_each("literal", ["0.1", "3", "-2.5", "100003"])
+def test_literals_next_to_floats_have_their_type(name: str, literal: str) -> None:
+    kind, number = TYPES[name], float(literal)
+    if name == "half" and abs(number) > 60000:
+        return
+    x, out = np.array([1.7], kind), np.zeros(4, np.float64)
+    body = f"""{name} v = *x; *out = (double)(v + {literal}); *(out + 1) = (double)({literal} * v);
+        *(out + 2) = (double)max(v, {literal}); *(out + 3) = v < {literal};"""
+    parse(f"kernel void k({name}* x, double* out) {{ {body} }}").kernel()[(1,)](
+        x, out, on="interpreter"
+    )
+    a, b = x[0], kind(number)
+    assert out.tolist() == [a + b, a * b, max(a, b), a < b]
