@@ -19,7 +19,7 @@ TYPES = {
 Array = np.ndarray[Any, Any]
 
 
-def promoted(kind: Any) -> Any:
+def promoted_type(kind: Any) -> Any:
     """The type in which C computes with numbers of a type."""
     return np.int32 if np.dtype(kind).itemsize < 4 else kind
 
@@ -31,7 +31,7 @@ def absolute(x: Array) -> Array:
 @for_each("name", TYPES)
 def test_functions_of_integers_are_those_of_their_signs(name: str) -> None:
     kind = TYPES[name]
-    ends, wide = np.iinfo(kind), promoted(kind)
+    ends, wide = np.iinfo(kind), promoted_type(kind)
     x = np.array([ends.min, ends.min + 1, 0, 1, 2, ends.max // 2 + 1, ends.max - 1, ends.max], kind)
     y = np.roll(x, 3)
     out = np.zeros(4 * 8, wide)
