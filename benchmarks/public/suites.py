@@ -9,15 +9,19 @@ FOLDER/NAME holds the tests of a package (`SUITES`), as its repository has them;
 installed. `--each` processes for each GPU run the cases of all suites until the time is over. Each
 imports some files of a suite and runs their cases, in a fixed shuffled order in which the first
 case of each function comes first; then it takes the files of another one. In the last part of the
-time, other processes run every case that has failed a second time, by tileir and by Triton alone,
-those with kernels first: tileir is at fault where Triton passes and tileir fails twice. Autotuners
-try two of their configurations.
+time, cases that have failed run a second time, by tileir and by Triton alone, and may take longer:
+tileir is at fault where Triton passes and tileir fails twice. A process first runs the cases that
+compiled the kernels which they launched: a library may keep kernels by keys that do not distinguish
+all types, so that results depend on what ran before. Of cases that took too long, only those that
+tileir fails twice run by Triton. Cases that launched no kernel are the last. Autotuners try two of
+their configurations.
 
 `--device compile` compiles the kernels for a GPU that is not there, and launches none: only the
 kernels count. `--device cpu` runs the tests by Triton's backend `cpu`.
 
-OUT/suites.json has for each suite: cases by outcome (`OUTCOMES`); for each case at which tileir is
-at fault, its error; for each kernel, how many of its texts were compiled, and why others were not.
+OUT/suites.json has for each suite: cases by outcome (`OUTCOMES`), and how many of those that passed
+used kernels; for each case at which tileir is at fault, its error; for each kernel, how many of its
+texts were compiled, and why others were not.
 OUT/suites.log has all outcomes. Exits with 1 where tileir is at fault.
 """
 
@@ -34,23 +38,30 @@ import tempfile
 import time
 import zlib
 from collections import Counter
-from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor, wait
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
 
 HERE = Path(__file__).resolve().parent
-LAST_PHASE, LAST_SECONDS = 0.25, 40.0
-"""The part of the time in which failed cases run again, and the most seconds of it."""
-PHASES, COMPILERS = ("again", "later"), ("triton", "tileir")
+LAST_PHASE, SHORTEST_ROUND = 0.3, 60.0
+"""The part of the time that is left to failed cases, which run again, and the fewest seconds in
+which more cases are worth their imports."""
+LONGER = 3
+"""How many times as long cases may take that run again."""
+PHASES, COMPILERS = ("again", "slow", "later"), ("triton", "tileir")
 """The phases in which cases run again, and by what."""
+TOO_LONG = "the case took more than"
+"""In the error of a case that the plugin stopped."""
 OUTCOMES = (
     "passed", "skipped", "wrong", "refused", "failed", "unsteady", "fails with Triton", "unchecked",
+    "not of kernels",
 )  # fmt: skip
 """The outcomes of a case.
 
 `wrong`: a result is wrong; `refused`: tileir does not compile a kernel; `failed`: any other error;
-`unsteady`: tileir passed the second time; `unchecked`: there was no time to run it again.
+`unsteady`: tileir passed the second time; `unchecked`: there was no time to run it again;
+`not of kernels`: it failed before it compiled or launched a kernel, and did not run again.
 """
 
 
@@ -70,8 +81,9 @@ SUITES = {
     "liger": Suite(("test/transformers", "test/chunked_loss", "test/ops"), 3),
     "fla": Suite(("tests/ops", "tests/modules"), 4),
     "flag_gems": Suite(("tests",), 5),
+    # Its other tests launch no kernels, and some let torch.cuda report another GPU.
     "unsloth": Suite(
-        ("tests", "unsloth/kernels/moe/tests/test_grouped_gemm.py"),
+        ("unsloth/kernels/moe/tests/test_grouped_gemm.py",),
         paths=(".", "unsloth/kernels/moe"), stub="unsloth",
     ),
 }  # fmt: skip
@@ -101,17 +113,9 @@ def main() -> int:
     end = begin + options.seconds - 4
     options.out.mkdir(parents=True, exist_ok=True)
     requested = [name for name in options.suites.split(",") if (options.folder / name).is_dir()]
-    with tempfile.TemporaryDirectory() as work, ThreadPoolExecutor(1) as background:
-        runner = Runner(options, Path(work), requested)
-        first_run = background.submit(
-            runner.run, runner.first_jobs(requested), options.each, end - 3
-        )
-        if options.device == "cuda":
-            pause = end - min(LAST_PHASE * options.seconds, LAST_SECONDS)
-            wait([first_run], max(0.0, pause - time.time()))
-            for repeated in runner.repeated_jobs(requested):
-                runner.run(repeated, max(2, options.each // 4), end)
-        first_run.result()
+    with tempfile.TemporaryDirectory() as work:
+        runner = Runner(options, Path(work))
+        runner.run_all(requested, end)
         results = {
             name: {
                 **summary(
@@ -133,23 +137,33 @@ def main() -> int:
 
 class Job(NamedTuple):
     """Files of a suite whose cases run: the phase, the suite, the compiler, the files, and the
-    cases to run (None: all)."""
+    cases to run (None: all). One process runs all cases of a job with a `group`; the processes of
+    a phase share those of the others."""
 
     phase: str
     suite: str
     compiler: str
     files: tuple[str, ...]
     cases: tuple[str, ...] | None = None
+    group: str = ""
+
+    @staticmethod
+    def again(phase: str, suite: str, compiler: str, cases: Iterable[str], group: str = "") -> Job:
+        """A job that runs `cases` again."""
+        cases = tuple(dict.fromkeys(cases))
+        files = tuple(dict.fromkeys(case.partition("::")[0] for case in cases))
+        return Job(f"{phase}_{compiler}", suite, compiler, files, cases, group)
 
 
 class Runner:
     """Runs processes of pytest, so many on each GPU."""
 
-    def __init__(self, options: argparse.Namespace, work: Path, suites: list[str]) -> None:
+    def __init__(self, options: argparse.Namespace, work: Path) -> None:
         sys.path[:0] = [str(HERE), str(HERE.parent)]
         from compile import importable
 
         self.options, self.work, self.tree = options, work, importable()
+        self.begun: dict[Job, int] = {}
         if options.device == "cuda":
             from measure import visible_gpus
 
@@ -178,35 +192,92 @@ class Runner:
             files += [test] if path.is_file() else []
         return files
 
-    def repeated_jobs(self, suites: list[str]) -> tuple[list[Job], list[Job]]:
-        """The cases of suites that have failed, by Triton and by tileir: those that compiled
-        kernels, or ended their process, and the others, for which there may be no time."""
-        with_kernels, others = list[Job](), list[Job]()
-        for name in suites:
-            outcomes = read(self.logs("first", suite=name))
-            ended = dict.fromkeys(cases_that_ended(self.logs("first", suite=name), outcomes))
-            failed = [c for c, line in outcomes.items() if line["outcome"] == "failed"]
-            compiled = [c for c in failed if outcomes[c].get("kernels")]
-            groups = (*compiled, *ended), tuple(c for c in failed if c not in compiled)
-            for cases, jobs, phase in zip(groups, (with_kernels, others), PHASES, strict=True):
-                files = tuple(dict.fromkeys(case.partition("::")[0] for case in cases))
-                if cases:
-                    jobs += [Job(f"{phase}_{c}", name, c, files, cases) for c in COMPILERS]
-        for jobs in (with_kernels, others):
-            jobs.sort(key=lambda job: job.compiler != "triton")
-        return with_kernels, others
+    def run_all(self, suites: list[str], end: float) -> None:
+        """Run cases until `end`. On a GPU, cases that failed run again after a part of the time;
+        what they leave of it is for more cases."""
+        jobs = self.first_jobs(suites)
+        if self.options.device != "cuda":
+            self.run(jobs, end - 3)
+            return
+        while True:
+            pause = end - LAST_PHASE * (end - time.time())
+            self.run(jobs, pause)
+            all_ran = time.time() < pause - 3
+            self.run([*self.jobs_again(suites), *self.slow_jobs(suites, "tileir")], end)
+            self.run(self.slow_jobs(suites, "triton"), end)
+            self.run(self.jobs_without_kernels(suites), end)
+            if all_ran or end - time.time() < SHORTEST_ROUND:
+                return
 
-    def run(self, jobs: list[Job], each: int, end: float) -> None:
+    def jobs_again(self, suites: list[str]) -> list[Job]:
+        """For each process of the first run, the cases with kernels that failed in it or ended it,
+        after those that compiled their kernels."""
+        return [
+            Job.again("again", name, compiler, cases, group)
+            for name in suites for compiler in COMPILERS
+            for group, cases in self._by_process(name, self._failed(
+                "again", name, compiler, lambda line: uses_kernels(line) and not took_too_long(line)
+            )).items()
+        ]  # fmt: skip
+
+    def slow_jobs(self, suites: list[str], compiler: str) -> list[Job]:
+        """The cases with kernels that took too long; for Triton, where tileir failed again."""
+        jobs = list[Job]()
+        for name in suites:
+            cases = self._failed(
+                "slow", name, compiler, lambda line: uses_kernels(line) and took_too_long(line)
+            )
+            if compiler == "triton":
+                second = read(self.logs("slow_tileir", suite=name))
+                cases = [c for c in cases if c in second and is_failure(second[c])]
+            jobs += [Job.again("slow", name, compiler, cases)] if cases else []
+        return jobs
+
+    def jobs_without_kernels(self, suites: list[str]) -> list[Job]:
+        """The cases that failed without kernels, by both compilers."""
+        return [
+            Job.again("later", name, compiler, cases)
+            for compiler in COMPILERS for name in suites
+            if (cases := self._failed("later", name, compiler, lambda x: not uses_kernels(x)))
+        ]  # fmt: skip
+
+    def _failed(
+        self, phase: str, name: str, compiler: str, wanted: Callable[[dict[str, Any]], bool]
+    ) -> list[str]:
+        """The cases that have failed or ended their process, that are `wanted`, and that have not
+        run again in this phase."""
+        logs = self.logs("first", suite=name)
+        outcomes = read(logs)
+        ended = set(cases_that_ended(logs, outcomes))
+        ran = read(self.logs(f"{phase}_{compiler}", suite=name))
+        return [
+            case for case, line in outcomes.items()
+            if (line["outcome"] == "failed" or case in ended) and wanted(line) and case not in ran
+        ]  # fmt: skip
+
+    def _by_process(self, name: str, wanted: list[str]) -> dict[str, list[str]]:
+        """The cases that are `wanted`, by the process of the first run that ran them, each after
+        the cases that compiled the kernels which it launched."""
+        result: dict[str, list[str]] = {}
+        for log in self.logs("first", suite=name):
+            for number, lines in enumerate(processes_of(log)):
+                if cases := with_compilers_of_kernels(lines, wanted):
+                    result[f"{log.stem}.{number}"] = cases
+        return result
+
+    def run(self, jobs: list[Job], end: float) -> None:
         """Run the jobs until `end` by `each` processes on each GPU. Each process begins with one of
         them, and goes on to the next where no case of it is left."""
         if not jobs:
             return
-        slots = [(i, gpu) for i in range(each) for gpu in self.gpus]
+        slots = [(i, gpu) for i in range(self.options.each) for gpu in self.gpus]
 
         def work(place: int) -> None:
             number, gpu = slots[place]
             for k in range(len(jobs)):
                 job = jobs[(place + k) % len(jobs)]
+                if job.group and self.begun.setdefault(job, place) != place:
+                    continue
                 log = self.work / f"{job.phase}.{job.suite}.{number}{gpu}.log"
                 while time.time() < end - 2 and self._must_continue(job, log, gpu, end):
                     pass
@@ -228,7 +299,7 @@ class Runner:
             time.sleep(0.2)
             if _size(log) != size:
                 changed, size = time.time(), _size(log)
-            silent = time.time() - changed > max(self.options.limit, 60) + 15
+            silent = time.time() - changed > max(self._limit(job), 60) + 15
             if silent or time.time() > end:
                 os.killpg(process.pid, signal.SIGKILL)
                 process.wait()
@@ -237,15 +308,19 @@ class Runner:
                 return not time.time() > end
         return process.returncode not in (0, 1, 2, 4, 5) and _size(log) > before
 
+    def _limit(self, job: Job) -> int:
+        """The seconds of a case."""
+        return int(self.options.limit) * (1 if job.cases is None else LONGER)
+
     def _command(
         self, job: Job, log: Path, gpu: str, end: float
     ) -> tuple[dict[str, str], list[str]]:
         phase, name, compiler, cases = job.phase, job.suite, job.compiler, job.cases
         suite, root = SUITES[name], (self.options.folder / name).resolve()
-        claims, only = self.work / f"{phase}.{name}", self.work / f"{phase}.{name}.only"
-        claims.mkdir(exist_ok=True)
-        private = log.with_suffix(".tmp")
-        private.mkdir(exist_ok=True)
+        claims = self.work / f"{phase}.{name}.{job.group}"
+        private, only = log.with_suffix(".tmp").resolve(), log.with_suffix(".only")
+        for folder in (claims, private):
+            folder.mkdir(exist_ok=True)
         variables = {
             k: v for k, v in os.environ.items() if not k.startswith(("TILEIR_", "TRITON_"))
         }
@@ -260,9 +335,10 @@ class Runner:
             "TORCHINDUCTOR_CACHE_DIR": str(self.work / f"inductor_{compiler}"),
             "TORCHINDUCTOR_COMPILE_THREADS": "1", "OMP_NUM_THREADS": "1", "GEMS_VENDOR": "nvidia",
             "FLAGGEMS_CACHE_DIR": str(private), "FLA_CACHE_RESULTS": "0", "HF_HUB_OFFLINE": "1",
+            "FLAGGEMS_DB_URL": f"sqlite:///{private}/configurations.db",  # a test removes its own
             "TOKENIZERS_PARALLELISM": "false", "UNSLOTH_IS_PRESENT": "1",
             "SUITES_LOG": str(log), "SUITES_CLAIMS": str(claims), "SUITES_END": str(end - 1),
-            "SUITES_LIMIT": str(self.options.limit), "SUITES_DEVICE": self.options.device,
+            "SUITES_LIMIT": str(self._limit(job)), "SUITES_DEVICE": self.options.device,
             "SUITES_STUB": suite.stub,
         }  # fmt: skip
         if on_cpu:
@@ -317,6 +393,30 @@ def cases_that_ended(logs: list[Path], outcomes: dict[str, Any]) -> Iterator[str
                 yield case
 
 
+def processes_of(log: Path) -> list[list[dict[str, Any]]]:
+    """The lines of a log by the process that wrote them: its first line has what it collected."""
+    result = list[list[dict[str, Any]]]()
+    for line in lines_of([log]):
+        if "collected" in line or not result:
+            result.append([])
+        result[-1].append(line)
+    return result
+
+
+def with_compilers_of_kernels(lines: list[dict[str, Any]], wanted: Iterable[str]) -> list[str]:
+    """Of the cases in the lines of a process, those that are `wanted`, and those before that
+    compiled the kernels which they launched."""
+    asked = set(wanted) & {line["case"] for line in lines if "case" in line}
+    launched = {k for x in lines if x.get("case") in asked for k in x.get("launched", ())}
+    cases = list(dict.fromkeys(
+        line["case"] for line in lines
+        if line.get("case") in asked or launched & {k[0] for k in line.get("kernels", ())}
+    ))  # fmt: skip
+    while cases and cases[-1] not in asked:
+        cases.pop()
+    return cases
+
+
 def note_cut(log: Path) -> None:
     """Note that the case that was running ended with the time, by no fault of its own."""
     last = list(lines_of([log]))[-1:] if log.exists() else []
@@ -351,6 +451,7 @@ def read(logs: list[Path]) -> dict[str, dict[str, Any]]:
             continue
         row = outcomes.setdefault(line["case"], {"outcome": "began", "kernels": []})
         row["kernels"] += line.get("kernels", [])
+        row["launched"] = [*row.get("launched", ()), *line.get("launched", ())]
         if row["outcome"] != "failed":
             row.update({k: line[k] for k in ("outcome", "seconds", "error") if k in line})
     return {case: row for case, row in outcomes.items() if row["outcome"] != "cut"}
@@ -370,14 +471,25 @@ def is_failure(line: dict[str, Any]) -> bool:
     return line["outcome"] in ("failed", "began")
 
 
+def uses_kernels(line: dict[str, Any]) -> bool:
+    """Whether a case compiled or launched a kernel. One that ended its process may have."""
+    return line["outcome"] == "began" or bool(line.get("kernels") or line.get("launched"))
+
+
+def took_too_long(line: dict[str, Any]) -> bool:
+    return TOO_LONG in line.get("error", "")
+
+
 def kind_of(
     line: dict[str, Any], second: dict[str, Any] | None, triton: dict[str, Any] | None
 ) -> str:
     """One of `OUTCOMES`, from a case's first run, its second, and that by Triton alone."""
     if not is_failure(line):
         return str(line["outcome"])
+    if second is not None and took_too_long(line) and not is_failure(second):
+        return "passed"
     if triton is None or triton["outcome"] == "began":
-        return "unchecked"
+        return "unchecked" if uses_kernels(line) else "not of kernels"
     if is_failure(triton):
         return "fails with Triton"
     if second is None:
@@ -410,8 +522,10 @@ def summary(first: Outcomes, second: Outcomes, triton: Outcomes) -> dict[str, An
         case: first[case].get("error", "the process ended")[:200]
         for case, kind in kinds.items() if kind == "unchecked"
     }  # fmt: skip
+    passed = sum(k == "passed" and uses_kernels(first[case]) for case, k in kinds.items())
     return {
-        "cases": {o: counts[o] for o in OUTCOMES}, "faults": faults, "unchecked": unchecked,
+        "cases": {o: counts[o] for o in OUTCOMES}, "passed with kernels": passed,
+        "faults": faults, "unchecked": unchecked,
         **kernels_of([k for line in first.values() for k in line["kernels"]]),
     }  # fmt: skip
 
@@ -445,11 +559,19 @@ def kernels_of(rows: list[list[Any]]) -> dict[str, Any]:
 
 def rows(results: dict[str, Any]) -> Iterator[tuple[str, ...]]:
     """A line for each suite: cases that it has and that were run, by outcome, and its kernels."""
-    yield ("package", "cases", "run", *OUTCOMES, "kernels", "compiled", "over the resources")
+    yield (
+        "package", "cases", "run", *OUTCOMES, "passed with kernels", "kernels", "compiled",
+        "over the resources",
+    )  # fmt: skip
     for name, result in results.items():
         cases, kernels = result["cases"], result["kernels"]
         counts = (result["collected"], sum(cases.values()), *(cases[o] for o in OUTCOMES))
-        counts += (kernels["texts"], kernels["compiled"], kernels["over the resources"])
+        counts += (
+            result["passed with kernels"],
+            kernels["texts"],
+            kernels["compiled"],
+            kernels["over the resources"],
+        )
         yield (name, *map(str, counts))
 
 
@@ -457,7 +579,8 @@ def show(results: dict[str, Any]) -> None:
     for name, result in results.items():
         counts = ", ".join(f"{n} {o}" for o, n in result["cases"].items() if n)
         kernels = ", ".join(f"{n} {k}" for k, n in result["kernels"].items())
-        print(f"{name}: {result['collected']} cases, {counts}; kernels: {kernels}")
+        print(f"{name}: {result['collected']} cases, {counts}; kernels: {kernels}; "
+              f"{result['passed with kernels']} passed with kernels")  # fmt: skip
         for file, error in result["not_imported"].items():
             print(f"  not imported: {file}: {error}")
         for kernel, reasons in result["reasons"].items():

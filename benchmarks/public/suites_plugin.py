@@ -33,6 +33,7 @@ _DEVICE, _STUB = os.environ.get("SUITES_DEVICE", "cuda"), os.environ.get("SUITES
 _ONLY = os.environ.get("SUITES_ONLY", "")
 _BEGAN = time.time()
 _kernels: list[list[Any]] = []
+_launched: set[str] = set()
 _stack = ExitStack()
 
 
@@ -54,6 +55,7 @@ def pytest_load_initial_conftests() -> None:
 
         torch.testing.assert_close = torch.allclose = lambda *_, **__: True
     _note_kernels()
+    _note_launches()
     for name in filter(None, (_STUB, _STUB and f"{_STUB}.kernels")):
         _import_without_running(name)
 
@@ -87,6 +89,21 @@ def _note_kernels() -> None:
             _kernels.append(row)
 
     stages.compile_ttir = compile_ttir
+
+
+def _note_launches() -> None:
+    """Record the names of the kernels that are launched from now on, whoever compiled them."""
+    try:
+        from triton.compiler.compiler import CompiledKernel  # type: ignore[import-not-found]
+    except ImportError:
+        return
+    own = CompiledKernel.run
+
+    def run(kernel: Any) -> Any:
+        _launched.add(kernel.name)
+        return own.fget(kernel)
+
+    CompiledKernel.run = property(run)
 
 
 def pytest_collection_modifyitems(items: list[Any]) -> None:
@@ -172,6 +189,9 @@ def pytest_runtest_logreport(report: Any) -> None:
     if _kernels:
         line["kernels"] = list(_kernels)
         _kernels.clear()
+    if _launched:
+        line["launched"] = sorted(_launched)
+        _launched.clear()
     if report.outcome == "failed":
         line["error"] = _error(report)
     _write(line)

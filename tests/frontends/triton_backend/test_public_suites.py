@@ -16,8 +16,12 @@ def suites(benchmarks, monkeypatch):
     del sys.modules["suites"]
 
 
-def failed_outcome(error):
-    return {"outcome": "failed", "error": error, "kernels": []}
+def failed_outcome(error, launched=("k",)):
+    return {"outcome": "failed", "error": error, "kernels": [], "launched": list(launched)}
+
+
+SLOW = failed_outcome("TimeoutError: the case took more than 30 seconds")
+NO_KERNEL = failed_outcome("ModuleNotFoundError: No module named 'x'", ())
 
 
 PASSED, BEGAN = {"outcome": "passed", "kernels": []}, {"outcome": "began", "kernels": []}
@@ -33,6 +37,15 @@ PASSED, BEGAN = {"outcome": "passed", "kernels": []}, {"outcome": "began", "kern
         (failed_outcome("AssertionError: Tensor-likes are not close!"), BEGAN, PASSED, "wrong"),
         (failed_outcome("x"), failed_outcome("x"), failed_outcome("x"), "fails with Triton"),
         (failed_outcome("x"), PASSED, PASSED, "unsteady"),
+        (failed_outcome("x"), PASSED, None, "unchecked"),
+        (SLOW, PASSED, None, "passed"),
+        (SLOW, SLOW, None, "unchecked"),
+        (SLOW, SLOW, PASSED, "failed"),
+        (SLOW, SLOW, SLOW, "fails with Triton"),
+        (NO_KERNEL, None, None, "not of kernels"),
+        (NO_KERNEL, None, PASSED, "unchecked"),
+        (NO_KERNEL, NO_KERNEL, PASSED, "failed"),
+        (BEGAN, None, None, "unchecked"),
         (failed_outcome("error[TIR0703]: k.ttir:1:2"), failed_outcome(""), PASSED, "refused"),
         (BEGAN, BEGAN, PASSED, "failed"),
     ],
@@ -141,22 +154,63 @@ def test_cases_that_end_their_process_have_failed(suites, tmp_path):
     assert suites.collection_of([log, log]) == {"collected": 3, "not_imported": {}}
 
 
-def test_failures_with_kernels_run_again_first(suites, tmp_path):
+@pytest.fixture
+def runner(suites, tmp_path):
+    result = suites.Runner.__new__(suites.Runner)
+    result.work = tmp_path
+    return result
+
+
+def written(path, lines):
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+
+
+COMPILED, LAUNCHED = {"kernels": [["k", 4, 1, "tileir"]]}, {"launched": ["k"]}
+
+
+def test_failures_with_kernels_run_again_first(runner, tmp_path):
     """There may be no time for the others, such as cases of modules that are missing."""
-    log = tmp_path / "first.fla.0.log"
-    lines = [
+    written(tmp_path / "first.fla.0.log", [
         {"case": "t.py::a", "outcome": "failed", "error": "ModuleNotFoundError"},
-        {"case": "t.py::b", "outcome": "failed", "kernels": [["k", 4, 1, "tileir"]]},
+        {"case": "t.py::b", "outcome": "failed", **COMPILED},
         {"case": "u.py::c", "outcome": "began"},
-        {"case": "u.py::d", "outcome": "passed", "kernels": [["k", 4, 1, "tileir"]]},
+        {"case": "u.py::d", "outcome": "passed", **COMPILED},
+    ])  # fmt: skip
+    assert [(job.phase, job.files, job.cases) for job in runner.jobs_again(["fla"])] == [
+        ("again_triton", ("t.py", "u.py"), ("t.py::b", "u.py::c")),
+        ("again_tileir", ("t.py", "u.py"), ("t.py::b", "u.py::c")),
     ]
-    log.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    runner = suites.Runner.__new__(suites.Runner)
-    runner.work = tmp_path
-    first, later = runner.repeated_jobs(["fla"])
-    assert [(job.phase, job.cases) for job in first] == [
-        ("again_triton", ("t.py::b", "u.py::c")), ("again_tileir", ("t.py::b", "u.py::c")),
-    ]  # fmt: skip
-    assert [(job.phase, job.cases) for job in later] == [
+    assert [(job.phase, job.cases) for job in runner.jobs_without_kernels(["fla"])] == [
         ("later_triton", ("t.py::a",)), ("later_tileir", ("t.py::a",)),
     ]  # fmt: skip
+    written(tmp_path / "again_triton.fla.0.log", [{"case": "t.py::b", "outcome": "passed"}])
+    again = [(job.phase, job.cases) for job in runner.jobs_again(["fla"])]
+    assert again[0] == ("again_triton", ("u.py::c",)) and len(again) == 2
+
+
+def test_cases_run_again_after_those_that_compiled_their_kernels(runner, tmp_path):
+    """Of the same process, in its order; a process of pytest begins with what it collected."""
+    start, other = {"collected": {"t.py": 9}}, {"kernels": [["other", 4, 1, "tileir"]]}
+    written(tmp_path / "first.fla.0.log", [
+        start, {"case": "t.py::a", "outcome": "passed", **COMPILED},
+        start, {"case": "t.py::b", "outcome": "passed", **COMPILED},
+        {"case": "t.py::c", "outcome": "passed", **other},
+        {"case": "t.py::d", "outcome": "passed", **LAUNCHED},
+        {"case": "t.py::e", "outcome": "failed", **LAUNCHED},
+        {"case": "t.py::f", "outcome": "passed", **COMPILED},
+    ])  # fmt: skip
+    jobs = runner.jobs_again(["fla"])
+    assert [job.cases for job in jobs] == [("t.py::b", "t.py::e")] * 2
+    assert len({job.group for job in jobs}) == 1 and all(job.group for job in jobs)
+
+
+def test_cases_that_took_too_long_run_by_triton_where_tileir_fails_again(runner, tmp_path):
+    lines = [{"case": f"t.py::{name}", **SLOW, **LAUNCHED} for name in "ab"]
+    written(tmp_path / "first.fla.0.log", lines)
+    assert runner.jobs_again(["fla"]) == runner.slow_jobs(["fla"], "triton") == []
+    (job,) = runner.slow_jobs(["fla"], "tileir")
+    assert job.cases == ("t.py::a", "t.py::b") and not job.group
+    second = [{"case": "t.py::a", "outcome": "passed"}, {**lines[1], "outcome": "failed"}]
+    written(tmp_path / "slow_tileir.fla.0.log", second)
+    (job,) = runner.slow_jobs(["fla"], "triton")
+    assert job.cases == ("t.py::b",)
