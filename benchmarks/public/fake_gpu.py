@@ -13,7 +13,7 @@ import sys
 import types
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from functools import partial
+from functools import partial, wraps
 from typing import Any
 from unittest import mock
 
@@ -51,6 +51,8 @@ class _CpuFallback(TorchFunctionMode):
         kwargs = {k: _on_cpu(v) for k, v in kwargs.items()}
         if type(kwargs.get("device")) is int:  # the number of a GPU
             kwargs["device"] = CPU
+        if name == "histc" and not args[0].is_floating_point():  # which only GPUs count
+            return function(args[0].double(), *args[1:], **kwargs).to(args[0].dtype)
         return function(*args, **kwargs)
 
 
@@ -61,6 +63,24 @@ def _backward(tensor, gradient=None, retain_graph=None, create_graph=False, inpu
     torch.autograd.graph._engine_run_backward(
         (tensor,), (gradient,), bool(retain_graph), create_graph, (),
         allow_unreachable=True, accumulate_grad=True,
+    )  # fmt: skip
+
+
+def _grad(
+    outputs, inputs, grad_outputs=None, retain_graph=None, create_graph=False, allow_unused=None,
+    **_,
+):  # fmt: skip
+    """`torch.autograd.grad` as a function that modes do not intercept."""
+    outputs, inputs = (x if isinstance(x, (tuple, list)) else (x,) for x in (outputs, inputs))
+    if grad_outputs is None or isinstance(grad_outputs, torch.Tensor):
+        grad_outputs = (grad_outputs,) * len(outputs)
+    gradients = [
+        torch.ones_like(o) if g is None else g for o, g in zip(outputs, grad_outputs, strict=True)
+    ]
+    keep = create_graph if retain_graph is None else retain_graph
+    return torch.autograd.graph._engine_run_backward(
+        tuple(outputs), tuple(gradients), keep, create_graph, tuple(inputs),
+        allow_unreachable=bool(allow_unused), accumulate_grad=False,
     )  # fmt: skip
 
 
@@ -210,6 +230,26 @@ def _operators(stack: ExitStack) -> None:
     stack.enter_context(set_wrap_triton_enabled(False))
 
 
+def _register_for_cpu(stack: ExitStack) -> None:
+    """Let implementations of operators that libraries register for GPUs apply to the CPU. PyTorch
+    calls them without the mode in which it called the operator."""
+    own = torch.library.Library.impl
+
+    def impl(library, name, function, dispatch_key="", **options):
+        key = dispatch_key or library.dispatch_key
+        if key != "CUDA":
+            return own(library, name, function, dispatch_key, **options)
+
+        @wraps(function)
+        def implementation(*args, **kwargs):
+            with _CpuFallback():
+                return function(*args, **kwargs)
+
+        return own(library, name, implementation, "CPU", **options)
+
+    stack.enter_context(mock.patch.object(torch.library.Library, "impl", impl))
+
+
 def _address(self) -> int:
     """An aligned address at which there is no memory."""
     return (1 << 40) + self.storage_offset() * self.element_size()
@@ -246,6 +286,7 @@ def fake_gpu() -> Iterator[FakeTensorMode]:
         for name in ("do_bench", "do_bench_cudagraph"):
             enter(mock.patch.object(triton.testing, name, _time))
         enter(mock.patch.object(torch.Tensor, "backward", _backward))
+        enter(mock.patch.object(torch.autograd, "grad", _grad))
         enter(mock.patch.dict(op_implementations_dict, _values()))
         driver.set_active(_driver())
         _operators(stack)
@@ -294,8 +335,10 @@ def cpu_as_gpu() -> Iterator[None]:
         for name in ("do_bench", "do_bench_cudagraph"):
             enter(mock.patch.object(triton.testing, name, _time))
         enter(mock.patch.object(torch.Tensor, "backward", _backward))
+        enter(mock.patch.object(torch.autograd, "grad", _grad))
         driver.set_active(Driver())
         _operators(stack)
+        _register_for_cpu(stack)
         enter(_CpuFallback())
         yield
 

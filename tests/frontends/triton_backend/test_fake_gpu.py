@@ -55,3 +55,41 @@ def test_operators_of_libraries_are_run():
     program = f"import sys; sys.path.insert(0, {str(PUBLIC)!r})\n{OPERATOR}"
     done = subprocess.run([sys.executable, "-c", program], check=True, stdout=subprocess.PIPE)
     assert done.stdout.decode().split() == ["run", "True"] * 2
+
+
+REGISTERED = """
+import torch
+from fake_gpu import cpu_as_gpu
+
+with cpu_as_gpu():
+    library = torch.library.Library("aten", "IMPL")
+    ones = lambda x: torch.ones(x.shape, device=torch.device("cuda"))
+    library.impl("neg", ones, "CUDA")
+    library.impl("abs", ones, "Meta")
+    x = torch.zeros(2, device="cuda")
+    print(torch.neg(x).tolist(), torch.abs(x).tolist())
+    print(torch.histc(torch.tensor([0, 2, 2]), bins=3, min=0, max=2).tolist())
+
+    class Scale(torch.autograd.Function):
+        forward = staticmethod(lambda context, x: 3 * x)
+        backward = staticmethod(lambda context, g: 3 * torch.ones(2, device="cuda") * g)
+
+    x = torch.ones(2, requires_grad=True)
+    y = Scale.apply(x)
+    print(torch.autograd.grad(y, x, 2 * torch.ones(2))[0].tolist())
+    print(torch.autograd.grad(Scale.apply(x).sum(), [x])[0].tolist())
+"""
+
+
+@pytest.mark.skipif(
+    any(importlib.util.find_spec(name) is None for name in ("torch", "triton", "tileir_triton")),
+    reason="needs torch and Triton with the backend cpu",
+)
+def test_implementations_for_gpus_run_on_the_cpu():
+    """Such as those that FlagGems registers while its operators replace PyTorch's. The same
+    applies to gradients, and to operators that PyTorch has for GPUs alone."""
+    program = f"import sys; sys.path.insert(0, {str(PUBLIC)!r})\n{REGISTERED}"
+    done = subprocess.run([sys.executable, "-c", program], check=True, stdout=subprocess.PIPE)
+    assert done.stdout.decode().splitlines() == [
+        "[1.0, 1.0] [0.0, 0.0]", "[1, 0, 2]", "[6.0, 6.0]", "[3.0, 3.0]",
+    ]  # fmt: skip
