@@ -51,18 +51,26 @@ LONGER = 3
 """How many times as long cases may take that run again."""
 PHASES, COMPILERS = ("again", "slow", "later"), ("triton", "tileir")
 """The phases in which cases run again, and by what."""
+FILLED = "filled_triton"
+"""The phase in which Triton runs cases again with memory filled that they would leave unset."""
 TOO_LONG = "the case took more than"
 """In the error of a case that the plugin stopped."""
 OUTCOMES = (
     "passed", "skipped", "wrong", "refused", "failed", "unsteady", "fails with Triton", "unchecked",
-    "not of kernels",
+    "not of kernels", "reads unset memory",
 )  # fmt: skip
 """The outcomes of a case.
 
 `wrong`: a result is wrong; `refused`: tileir does not compile a kernel; `failed`: any other error;
 `unsteady`: tileir passed the second time; `unchecked`: there was no time to run it again;
-`not of kernels`: it failed before it compiled or launched a kernel, and did not run again.
+`not of kernels`: it failed before it compiled or launched a kernel, and did not run again;
+`reads unset memory`: tileir passed the second time, and Triton fails where other numbers are in
+memory that `torch.empty` leaves unset.
 """
+
+
+Outcomes = dict[str, dict[str, Any]]
+"""The outcomes of cases, by case."""
 
 
 class Suite(NamedTuple):
@@ -120,8 +128,8 @@ def main() -> int:
             name: {
                 **summary(
                     read(runner.logs("first", suite=name)),
-                    *(read(runner.logs(*(f"{p}_{c}" for p in PHASES), suite=name))
-                      for c in ("tileir", "triton")),
+                    *(runner.outcomes_again(name, c) for c in ("tileir", "triton")),
+                    read(runner.logs(FILLED, suite=name)),
                 ),
                 **collection_of(runner.logs("first", suite=name)),
             }
@@ -204,7 +212,7 @@ class Runner:
             self.run(jobs, pause)
             all_ran = time.time() < pause - 3
             self.run([*self.jobs_again(suites), *self.slow_jobs(suites, "tileir")], end)
-            self.run(self.slow_jobs(suites, "triton"), end)
+            self.run([*self.slow_jobs(suites, "triton"), *self.filled_jobs(suites)], end)
             self.run(self.jobs_without_kernels(suites), end)
             if all_ran or end - time.time() < SHORTEST_ROUND:
                 return
@@ -231,6 +239,20 @@ class Runner:
                 second = read(self.logs("slow_tileir", suite=name))
                 cases = [c for c in cases if c in second and is_failure(second[c])]
             jobs += [Job.again("slow", name, compiler, cases)] if cases else []
+        return jobs
+
+    def outcomes_again(self, name: str, compiler: str) -> Outcomes:
+        """The outcomes of cases that ran again by a compiler."""
+        return read(self.logs(*(f"{phase}_{compiler}" for phase in PHASES), suite=name))
+
+    def filled_jobs(self, suites: list[str]) -> list[Job]:
+        """The cases that both compilers passed the second time."""
+        jobs = list[Job]()
+        for name in suites:
+            second, triton = (self.outcomes_again(name, c) for c in ("tileir", "triton"))
+            cases = self._failed("filled", name, "triton", lambda line: not took_too_long(line))
+            cases = [c for c in cases if is_passed(second.get(c)) and is_passed(triton.get(c))]
+            jobs += [Job.again("filled", name, "triton", cases)] if cases else []
         return jobs
 
     def jobs_without_kernels(self, suites: list[str]) -> list[Job]:
@@ -339,7 +361,7 @@ class Runner:
             "TOKENIZERS_PARALLELISM": "false", "UNSLOTH_IS_PRESENT": "1",
             "SUITES_LOG": str(log), "SUITES_CLAIMS": str(claims), "SUITES_END": str(end - 1),
             "SUITES_LIMIT": str(self._limit(job)), "SUITES_DEVICE": self.options.device,
-            "SUITES_STUB": suite.stub,
+            "SUITES_STUB": suite.stub, "SUITES_FILL": str(int(phase == FILLED)),
         }  # fmt: skip
         if on_cpu:
             environment["TILEIR_TRITON_CPU"] = "native"
@@ -471,6 +493,10 @@ def is_failure(line: dict[str, Any]) -> bool:
     return line["outcome"] in ("failed", "began")
 
 
+def is_passed(line: dict[str, Any] | None) -> bool:
+    return line is not None and line["outcome"] == "passed"
+
+
 def uses_kernels(line: dict[str, Any]) -> bool:
     """Whether a case compiled or launched a kernel. One that ended its process may have."""
     return line["outcome"] == "began" or bool(line.get("kernels") or line.get("launched"))
@@ -481,9 +507,11 @@ def took_too_long(line: dict[str, Any]) -> bool:
 
 
 def kind_of(
-    line: dict[str, Any], second: dict[str, Any] | None, triton: dict[str, Any] | None
-) -> str:
-    """One of `OUTCOMES`, from a case's first run, its second, and that by Triton alone."""
+    line: dict[str, Any], second: dict[str, Any] | None, triton: dict[str, Any] | None,
+    filled: dict[str, Any] | None = None,
+) -> str:  # fmt: skip
+    """One of `OUTCOMES`, from a case's first run, its second, that by Triton alone, and that by
+    Triton with memory filled."""
     if not is_failure(line):
         return str(line["outcome"])
     if second is not None and took_too_long(line) and not is_failure(second):
@@ -495,7 +523,7 @@ def kind_of(
     if second is None:
         return "unchecked"
     if not is_failure(second):
-        return "unsteady"
+        return "reads unset memory" if filled and filled["outcome"] == "failed" else "unsteady"
     error = line.get("error", "")
     if "error[TIR" in error or "a defect of tileir" in error:
         return "refused"
@@ -504,13 +532,14 @@ def kind_of(
 
 _WRONG = r"not close|Not equal to tolerance|not almost equal|(^|\n)(assert|AssertionError)"
 
-Outcomes = dict[str, dict[str, Any]]
 
-
-def summary(first: Outcomes, second: Outcomes, triton: Outcomes) -> dict[str, Any]:
+def summary(
+    first: Outcomes, second: Outcomes, triton: Outcomes, filled: Outcomes
+) -> dict[str, Any]:
     """Counts of cases and kernels of a suite, and the faults of tileir."""
     kinds = {
-        case: kind_of(line, second.get(case), triton.get(case)) for case, line in first.items()
+        case: kind_of(line, second.get(case), triton.get(case), filled.get(case))
+        for case, line in first.items()
     }
     counts = Counter(kinds.values())
     faults = {

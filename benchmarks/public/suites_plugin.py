@@ -6,11 +6,13 @@ all processes of a suite share, with a file for each case that one of them has t
 file with the cases to run; SUITES_LIMIT, the seconds of a case; SUITES_END, the time in seconds
 since 1970 at which no other case begins; SUITES_DEVICE, `cuda`, or `compile` for a GPU that is not
 there, or `cpu` for Triton's backend `cpu`; SUITES_STUB, a package whose modules are imported
-without what the package does as it is imported.
+without what the package does as it is imported; SUITES_FILL, 1 to fill tensors whose memory would
+be left unset.
 """
 
 from __future__ import annotations
 
+import functools
 import gc
 import json
 import os
@@ -54,6 +56,8 @@ def pytest_load_initial_conftests() -> None:
         import torch  # type: ignore[import-not-found]
 
         torch.testing.assert_close = torch.allclose = lambda *_, **__: True
+    if os.environ.get("SUITES_FILL") == "1":
+        _fill_unset_memory()
     _note_kernels()
     _note_launches()
     for name in filter(None, (_STUB, _STUB and f"{_STUB}.kernels")):
@@ -67,6 +71,37 @@ def _import_without_running(name: str) -> None:
     assert spec is not None, name
     module = sys.modules[name] = module_from_spec(spec)
     module.__dict__["DEVICE_TYPE"] = "cuda"
+
+
+_FILLING = -1.5
+"""The number in memory that would be unset. It is not one that memory often has."""
+
+
+def _fill_unset_memory() -> None:
+    """Fill each tensor of floating-point numbers that `torch.empty` and the like return."""
+    import torch  # type: ignore[import-not-found]
+
+    filling = False  # a library may have its own `fill_`, which allocates
+
+    def filled(own: Any) -> Any:
+        @functools.wraps(own)
+        def make(*args: Any, **kwargs: Any) -> Any:
+            nonlocal filling
+            tensor = own(*args, **kwargs)
+            if tensor.is_floating_point() and not filling:
+                filling = True
+                try:
+                    tensor.data.fill_(_FILLING)
+                finally:
+                    filling = False
+            return tensor
+
+        return make
+
+    for name in ("empty", "empty_like", "empty_strided"):
+        setattr(torch, name, filled(getattr(torch, name)))
+    for name in ("new_empty", "new_empty_strided"):
+        setattr(torch.Tensor, name, filled(getattr(torch.Tensor, name)))
 
 
 def _note_kernels() -> None:

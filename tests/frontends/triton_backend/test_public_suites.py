@@ -54,6 +54,15 @@ def test_whose_fault_a_failure_is(suites, first, second, triton, kind):
     assert suites.kind_of(first, second, triton) == kind
 
 
+@pytest.mark.parametrize(("filled", "kind"), [
+    (None, "unsteady"), (PASSED, "unsteady"), (BEGAN, "unsteady"),
+    (failed_outcome("x"), "reads unset memory"),
+])  # fmt: skip
+def test_a_case_that_needs_what_unset_memory_has_is_no_fault(suites, filled, kind):
+    assert suites.kind_of(failed_outcome("x"), PASSED, PASSED, filled) == kind
+    assert suites.kind_of(failed_outcome("x"), BEGAN, PASSED, failed_outcome("x")) == "failed"
+
+
 def test_kernels_are_counted_by_text_and_warps(suites):
     rows = [
         ["f", 4, 1, "tileir"], ["f", 4, 1, "tileir"], ["f", 8, 1, "tileir"],
@@ -214,3 +223,15 @@ def test_cases_that_took_too_long_run_by_triton_where_tileir_fails_again(runner,
     written(tmp_path / "slow_tileir.fla.0.log", second)
     (job,) = runner.slow_jobs(["fla"], "triton")
     assert job.cases == ("t.py::b",)
+
+
+def test_cases_that_pass_the_second_time_run_with_memory_filled(runner, tmp_path):
+    """By Triton, where it passes too."""
+    failed = [{"case": f"t.py::{name}", "outcome": "failed", **LAUNCHED} for name in "abc"]
+    passed = [{**line, "outcome": "passed"} for line in failed]
+    written(tmp_path / "first.fla.0.log", failed)
+    written(tmp_path / "again_tileir.fla.0.log", [passed[0], failed[1], passed[2]])
+    assert runner.filled_jobs(["fla"]) == []
+    written(tmp_path / "again_triton.fla.0.log", [passed[0], passed[1], failed[2]])
+    (job,) = runner.filled_jobs(["fla"])
+    assert (job.phase, job.cases) == ("filled_triton", ("t.py::a",))
