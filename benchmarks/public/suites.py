@@ -22,7 +22,8 @@ kernels count. `--device cpu` runs the tests by Triton's backend `cpu`.
 OUT/suites.json has for each suite: cases by outcome (`OUTCOMES`), and how many of those that passed
 used kernels; for each case at which tileir is at fault, its error; for each kernel, how many of its
 texts were compiled, and why others were not.
-OUT/suites.log has all outcomes. Exits with 1 where tileir is at fault.
+OUT/suites.log has all outcomes. Exits with 1 where tileir is at fault, and where no process came to
+collect the cases of a suite.
 """
 
 from __future__ import annotations
@@ -132,6 +133,7 @@ def main() -> int:
                     read(runner.logs(FILLED, suite=name)),
                 ),
                 **collection_of(runner.logs("first", suite=name)),
+                "not_started": runner.not_started(name),
             }
             for name in requested
         }  # fmt: skip
@@ -140,7 +142,7 @@ def main() -> int:
                 file.write(f"# {log.stem}\n{log.read_text()}")
     (options.out / "suites.json").write_text(json.dumps(results, indent=1) + "\n")
     show(results)
-    return int(any(result["faults"] for result in results.values()))
+    return int(any(result["faults"] or result["not_started"] for result in results.values()))
 
 
 class Job(NamedTuple):
@@ -181,6 +183,14 @@ class Runner:
 
     def logs(self, *phases: str, suite: str) -> list[Path]:
         return sorted(x for p in phases for x in self.work.glob(f"{p}.{suite}.*.log"))
+
+    def not_started(self, name: str) -> str:
+        """The last line that a process of a suite wrote, if none came to collect cases."""
+        if any("collected" in line for line in lines_of(self.logs("first", suite=name))):
+            return ""
+        said = (x.read_text().split("\n") for x in self.work.glob(f"first.{name}.*.out"))
+        lines = [line for text in said for line in text if line.strip()]
+        return lines[-1] if lines else "no process began"
 
     def first_jobs(self, suites: list[str]) -> list[Job]:
         """For each process the files with which it begins."""
@@ -610,6 +620,8 @@ def show(results: dict[str, Any]) -> None:
         kernels = ", ".join(f"{n} {k}" for k, n in result["kernels"].items())
         print(f"{name}: {result['collected']} cases, {counts}; kernels: {kernels}; "
               f"{result['passed with kernels']} passed with kernels")  # fmt: skip
+        if result["not_started"]:
+            print(f"  not started: {result['not_started']}")
         for file, error in result["not_imported"].items():
             print(f"  not imported: {file}: {error}")
         for kernel, reasons in result["reasons"].items():

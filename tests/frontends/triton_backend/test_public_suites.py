@@ -235,3 +235,11 @@ def test_cases_that_pass_the_second_time_run_with_memory_filled(runner, tmp_path
     written(tmp_path / "again_triton.fla.0.log", [passed[0], passed[1], failed[2]])
     (job,) = runner.filled_jobs(["fla"])
     assert (job.phase, job.cases) == ("filled_triton", ("t.py::a",))
+
+
+def test_a_suite_whose_processes_fail_at_their_start_is_reported(runner, tmp_path):
+    assert runner.not_started("fla") == "no process began"
+    (tmp_path / "first.fla.0.out").write_text("Traceback\nImportError: conftest\n\n")
+    assert runner.not_started("fla") == "ImportError: conftest"
+    written(tmp_path / "first.fla.0.log", [{"collected": {}}])
+    assert runner.not_started("fla") == ""
