@@ -72,6 +72,13 @@ def _has_loops(function: Function, options: WarpSpecializeOptions) -> bool:
     return len(function.blocks) > 1
 
 
+def _merge_congruent_counters(function: Function, options: WarpSpecializeOptions) -> Function:
+    from tileir.backend.transforms.congruent_counters import merge_congruent_counters  # few need it
+
+    merged = merge_congruent_counters(function)
+    return merged if merged is function else cse(merged)
+
+
 def _load_scalars(function: Function, options: WarpSpecializeOptions) -> Function:
     """Load a scalar in place of a vector whose elements have one address, in loops with dots."""
     dots = (loop for loop in loops(function).by_header.values() if _multiplies(function, loop))
@@ -137,6 +144,7 @@ BEFORE = (
     Stage("expand-scaled-dots", _expand_scaled_dots, _has_scaled_dots),
     Stage("cse", lambda f, _: cse(f)),
     Stage("licm", lambda f, _: licm(f)),
+    Stage("merge-congruent-counters", _merge_congruent_counters, _has_loops),
     Stage("scalarize-pointer-steps", lambda f, _: scalarize_pointer_steps(f)),
     Stage("assume-block-sizes", _assume_block_sizes, _divides),
     Stage("modulo-to-mask", lambda f, _: modulo_to_mask(f), marker="descriptors"),
