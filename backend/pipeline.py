@@ -142,7 +142,8 @@ def _nests_dots(function: Function, context: Context) -> bool:
 def _unroll_dot_loops(function: Function, context: Context) -> Function:
     from tileir.backend.transforms.unroll_dot_loops import unroll_dot_loops
 
-    return unroll_dot_loops(function, context.target.shared_bytes)
+    warps = context.options.num_warps if context.target.wgmma else None
+    return unroll_dot_loops(function, context.target.shared_bytes, warps or 0)
 
 
 def scalarize_steps(function: Function, context: Any) -> Any:

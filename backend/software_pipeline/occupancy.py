@@ -98,12 +98,8 @@ def is_stage_free(dot: Dot, count: int, stage_bytes: int, warps: int, machine: T
 
 
 def blocks_with_dots(dots: Iterable[Dot], shared: int, warps: int, machine: Target) -> int:
-    """The resident blocks of a loop of `dots` by warpgroups, with `shared` bytes of a block. Dots
-    in a chain, each of which adds to the result of the one before, share an accumulator."""
-    every = tuple(dots)
-    continued = {dot.c for dot in every}
-    totals = [dot.results[0] for dot in every if dot.results[0] not in continued]
-    accumulators = sum(prod(shape_of(x.type)) for x in totals) // (warps * machine.lanes)
+    """The resident blocks of a loop of `dots` by warpgroups, with `shared` bytes of a block."""
+    accumulators = sum(prod(shape_of(dot.c.type)) for dot in dots) // (warps * machine.lanes)
     used = min(accumulators + _AHEAD, machine.max_registers)
     return machine.resident_blocks(warps, machine.register_words(warps, used), shared)
 

@@ -17,6 +17,7 @@ from tileir.analysis.induction import trip_count
 from tileir.analysis.loops import Loop, loops
 from tileir.analysis.uses import uses
 from tileir.backend.demand import registers
+from tileir.backend.software_pipeline.warpgroup_dots import is_computed
 from tileir.effects import Effects
 from tileir.ir import Block, Function
 from tileir.op import Op
@@ -43,10 +44,10 @@ _WORD = 4
 """Bytes of a register."""
 
 
-def unroll_dot_loops(function: Function, shared: int) -> Function:
+def unroll_dot_loops(function: Function, shared: int, warps: int) -> Function:
     """Unroll each loop of one dot that runs a known, small number of times and is all that computes
     dots in the loop around it. That loop must write no memory, since its loads are to be copied
-    ahead, and `shared` bytes must hold the stages of what it loads for dots. Operands A that it
+    ahead, and `shared` bytes must hold the stages of what it loads for dots. Operands that it
     does not change are loaded before it."""
     outer: list[str] = []
     for header in tuple(loops(function).by_header):
@@ -58,7 +59,7 @@ def unroll_dot_loops(function: Function, shared: int) -> Function:
         return function
     function = cast(Function, licm(cse(simplify(function))).ir)
     for header in outer:
-        function = _load_before(function, loops(function).by_header[header])
+        function = _load_before(function, loops(function).by_header[header], warps)
     return dce(cast(Function, licm(function).ir))
 
 
@@ -131,8 +132,8 @@ def _entered(header: Block, arguments: tuple[Operand, ...], ops: list[Op]) -> di
 # Loads of all iterations ----------------------------------------------------------------------
 
 
-def _load_before(function: Function, loop: Loop) -> Function:
-    """`function` with the operands A that `loop` does not change loaded before it, if it runs."""
+def _load_before(function: Function, loop: Loop, warps: int) -> Function:
+    """`function` with the operands that `loop` does not change loaded before it, if it runs."""
     header = function.blocks[loop.header]
     before = function.blocks[loop.preheader] if loop.preheader is not None else None
     last = header.terminator
@@ -145,7 +146,7 @@ def _load_before(function: Function, loop: Loop) -> Function:
     first = next((x.label for x in last.successors if x.label in loop.blocks), None)
     if first is None or first != last.successors[0].label:
         return function
-    loads = _operands_a(function, loop, function.blocks[first])
+    loads = _fixed_operands(function, loop, function.blocks[first], warps)
     if not loads:
         return function
     ops = list(before.ops[:-1])
@@ -159,9 +160,10 @@ def _load_before(function: Function, loop: Loop) -> Function:
     return function.with_blocks(blocks)
 
 
-def _operands_a(function: Function, loop: Loop, block: Block) -> list[Load]:
-    """The loads of `block` whose addresses and masks `loop` does not change, and that are the
-    operands A of dots only."""
+def _fixed_operands(function: Function, loop: Loop, block: Block, warps: int) -> list[Load]:
+    """The loads of `block` whose addresses and masks `loop` does not change, and that are only
+    operands A of dots, or B of dots that `warps` compute as warpgroups: these are stored before the
+    loop, where others B would stay in registers."""
     inside = [function.blocks[label] for label in loop.blocks]
     own = {p for b in inside for p in b.parameters} | {
         v for b in inside for op in b.ops for v in op.results
@@ -172,8 +174,13 @@ def _operands_a(function: Function, loop: Loop, block: Block) -> list[Load]:
         for op in block.ops
         if isinstance(op, Load)
         and not own.intersection(v for v in op.operands if isinstance(v, Value))
-        and all(isinstance(x, Dot) and x.a is op.results[0] for x in readers[op.results[0]])
+        and all(_may_be_stored(x, op.results[0], warps) for x in readers[op.results[0]])
     ]
+
+
+def _may_be_stored(op: Op, operand: Value, warps: int) -> bool:
+    """Whether `op` is a dot that may read `operand` where it is stored before the loop."""
+    return isinstance(op, Dot) and (op.a is operand or (warps > 0 and is_computed(op, warps)))
 
 
 def _if(runs: Operand, load: Load) -> list[Op]:

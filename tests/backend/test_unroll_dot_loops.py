@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import attrs
 import numpy as np
 import pytest
 
@@ -13,12 +12,10 @@ from tileir.analysis.loops import loops
 from tileir.backend import Options
 from tileir.backend.compile import run_pipeline
 from tileir.backend.executors import SimtExecutor
-from tileir.backend.software_pipeline.occupancy import blocks_with_dots
 from tileir.backend.target import target
 from tileir.backend.transforms.unroll_dot_loops import unroll_dot_loops
 from tileir.builder import F16, F32, I32, Builder, arg, pointer
 from tileir.ir import Function, Module
-from tileir.ops.dot import Dot
 
 ROWS, COLUMNS, STEP = 64, 32, 32
 SHARED = 232448
@@ -27,12 +24,13 @@ OPTIONS = Options(num_warps=4, num_stages=3, warp_specialize=False)
 
 def largest(
     steps: int | None = 2, *, stores: bool = False, more: str = "", stages: int | None = None,
-    scaled: bool = False,
+    scaled: bool = False, same: bool = False,
 ) -> Module:  # fmt: skip
     """y [ROWS] = the largest product of each of ROWS rows of a [ROWS, K] with n tiles of COLUMNS
     rows of x [n COLUMNS, K], where K has `steps` steps or the number of `k`. The loop over tiles
     may also `store` what it has so far, or have `more` dots before or in another loop. The loop
-    over steps may request `stages`, and scale its operand A."""
+    over steps may request `stages`, scale its operand A, and read the `same` operand B in all
+    tiles."""
     b = Builder()
     kinds = {name: arg(pointer(F16), aligned=16) for name in "ax"}
     with b.kernel("f", **kinds, y=pointer(F32), n=arg(I32), k=arg(I32)) as (a, x, y, n, k):
@@ -43,8 +41,13 @@ def largest(
         def product(total: Any, step: Any, tile: Any) -> Any:
             at = b.arange(STEP)[None, :] + step * STEP
             left = (a + (row[:, None] * depth + at)).load()
-            right = (x + ((tile * COLUMNS + column)[:, None] * depth + at)).load()
-            return b.dot(left * 2.0 if scaled else left, b.trans(right, order=[1, 0]), total)
+            if same:
+                at = b.arange(STEP)[:, None] + step * STEP
+                right = (x + (at + column[None, :] * depth)).load()
+            else:
+                right = (x + ((tile * COLUMNS + column)[:, None] * depth + at)).load()
+                right = b.trans(right, order=[1, 0])
+            return b.dot(left * 2.0 if scaled else left, right, total)
 
         with b.for_(0, n) as i:
             total = b.var(b.full((ROWS, COLUMNS), 0.0, F32))
@@ -62,8 +65,8 @@ def largest(
     return b.module()
 
 
-def unrolled(module: Module, shared: int = SHARED) -> Function:
-    return unroll_dot_loops(module.functions["f"], shared)
+def unrolled(module: Module, shared: int = SHARED, warps: int = 0) -> Function:
+    return unroll_dot_loops(module.functions["f"], shared, warps)
 
 
 def test_the_loop_over_tiles_is_pipelined() -> None:
@@ -111,6 +114,15 @@ def test_operands_that_are_computed_are_loaded_in_the_loop() -> None:
     assert inside.count("load") == 4
 
 
+@pytest.mark.parametrize(("warps", "count"), [(0, 2), (4, 0)])
+def test_operands_b_are_loaded_before_the_loop_for_warpgroups(warps: int, count: int) -> None:
+    """They would stay in registers otherwise."""
+    function = unrolled(largest(same=True), warps=warps)
+    (loop,) = loops(function).by_header.values()
+    inside = [op.mnemonic for label in loop.blocks for op in function.blocks[label].ops]
+    assert inside.count("load") == count
+
+
 def data(steps: int, tiles: int) -> list[Any]:
     rng = np.random.default_rng(0)
     a = rng.integers(-3, 4, (ROWS, steps * STEP)).astype(np.float16)
@@ -148,12 +160,3 @@ def test_results_on_threads(tiles: int, machine: str) -> None:
     options: dict[str, Any] = {"num_warps": 4, "target": machine, "warp_specialize": False}
     SimtExecutor().launch(largest(), "f", (1,), arguments, **options)
     np.testing.assert_array_equal(arguments[2], expected(arguments))
-
-
-def test_dots_in_a_chain_share_an_accumulator() -> None:
-    """As many blocks are resident as of a loop with one of them, and fewer of two other dots."""
-    machine = target("sm_90a")
-    chain = [op for op in unrolled(largest()).ops if isinstance(op, Dot)]
-    apart = [chain[0], attrs.evolve(chain[0], results=())]
-    one, two, other = (blocks_with_dots(d, 0, 2, machine) for d in (chain[:1], chain, apart))
-    assert one == two > other
