@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import attrs
 
+from tileir.backend.demand import is_large
 from tileir.backend.strip_mine.chunk_carries import Carried, ChunkCarry, carry_of
 from tileir.backend.strip_mine.plan import Planner, Sink, StripMinePlan
 from tileir.backend.strip_mine.register_cache import (
@@ -24,6 +25,10 @@ from tileir.ops.control import Branch, CondBranch
 from tileir.passes.cfg_edit import reserve_label
 from tileir.types import I32
 from tileir.values import Operand, Value
+
+_NEXT_TO_WHOLE = 4
+"""How many times as large chunks are next to a large tile that stays whole. On an H200, a decoding
+attention took 1057 us with this, and 1629 us with 1."""
 
 
 @attrs.define
@@ -57,8 +62,9 @@ class LoopEmitter:
     def write(self, plan: StripMinePlan) -> None:
         """Emit a region, level by level."""
         sizes: dict[int, int] = {}
+        words = self._words_of_chunks(plan)
         for sink in plan.sinks.values():
-            size = chunk_size(sink.extent, sink.slice.largest, self.words)
+            size = chunk_size(sink.extent, sink.slice.largest, words)
             sizes[sink.extent] = min(size, sizes.get(sink.extent, size))
         sizes = {extent: self.spilled.sizes.get(extent, size) for extent, size in sizes.items()}
         caches = register_caches(plan, sizes, self.keep)
@@ -68,6 +74,12 @@ class LoopEmitter:
             later = loads_repeated_after(plan, level)
             for sinks in plan.loops(level):
                 self._cut(sinks, caches[sinks[0].extent], later, staging)
+
+    def _words_of_chunks(self, plan: StripMinePlan) -> int:
+        """The words of a chunk: more where the registers are there anyway, for a large tile that
+        stays whole. Few blocks are resident then, so each has to have more loads in flight."""
+        whole = any(is_large(op, self.planner.limit) for op in plan.kept)
+        return min(_NEXT_TO_WHOLE * self.words, self.planner.limit) if whole else self.words
 
     def _cut(
         self,

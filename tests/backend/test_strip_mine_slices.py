@@ -13,6 +13,7 @@ from tileir.backend.executors import SimtExecutor
 from tileir.backend.strip_mine.strip_mine import strip_mine_function, with_stage
 from tileir.builder import F16, F32, F64, I32, Builder, arg, pointer
 from tileir.ir import Function, Module
+from tileir.types import shape_of
 
 BATCH, KEYS, DEPTH = 4, 16, 32
 LIMIT = 8
@@ -44,8 +45,8 @@ def decode(
     return b.module()
 
 
-def mined(module: Module, *, shared: bool = True) -> Function:
-    options: dict[str, Any] = {"warps": 1, "limit": LIMIT, "chunk": 4, "keep": 0}
+def mined(module: Module, limit: int = LIMIT, *, shared: bool = True) -> Function:
+    options: dict[str, Any] = {"warps": 1, "limit": limit, "chunk": 4, "keep": 0}
     return strip_mine_function(module.functions["f"], shared=shared, **options).ir
 
 
@@ -87,6 +88,14 @@ def test_keys_are_loaded_once() -> None:
 )
 def test_other_matrices_are_not_stored(module: Module) -> None:
     assert "gpu.local_store" not in names(mined(module))
+
+
+def test_chunks_next_to_a_whole_tile_are_larger() -> None:
+    """The keys stay whole, so few blocks are resident: a chunk has 16 words per thread for 4, but
+    at most those of a tile that is not large."""
+    for limit, keys in ((32, 4), (LIMIT, 2)):
+        (chunk,) = (op for op in mined(decode(), limit).ops if op.mnemonic == "gpu.local_gather")
+        assert shape_of(chunk.results[0].type) == (BATCH, keys)
 
 
 @pytest.mark.parametrize("tiles", [0, 1, 3])
