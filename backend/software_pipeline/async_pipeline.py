@@ -495,8 +495,8 @@ def _refilled_stages(
     """The stages of a loop that refills each one after its last read; None where it keeps a stage
     to be filled. It refills where its stages, of three or more, and `other_bytes` limit a
     multiprocessor of two times `shared` bytes to few warps, or do not fit; not where fragments may
-    be prefetched. It has one stage less than otherwise, and fewer where each scheduler had one warp
-    or none."""
+    be prefetched. It has one stage less than otherwise, and fewer where as many blocks are resident
+    with that one less, or each scheduler had one warp or none."""
     function, loop, loads, _, count = pipeline
 
     def resident(stages: int) -> int:
@@ -506,7 +506,8 @@ def _refilled_stages(
     if many or _prefetches(function, loop, loads) or not are_read_in_one_block(function, loads):
         return None
     fewer = range(count - 1, 0, -1)
-    stages = next((n for n in fewer if resident(n) > _SCHEDULERS), max(fewer, key=resident))
+    few = max(_SCHEDULERS, resident(count))
+    stages = next((n for n in fewer if resident(n) > few), max(fewer, key=resident))
     if count == 2 and resident(count) > _SCHEDULERS:
         return None  # no copy would be under way when an iteration begins
     return stages if resident(stages) > resident(count) else None
