@@ -33,11 +33,11 @@ def fixed_operands(
     local memory, where shared memory holds them for all threads. Not those of `others`, which are
     dots by warpgroups; operands B only next to these.
 
-    If more blocks are resident while a thread has at most so many `registers`, warps share what
-    they would have copies of, and what a dot with A in registers reads as a whole counts, too."""
+    If more blocks are resident while a thread has at most so many `registers`, what a dot with A in
+    registers reads as a whole counts, too."""
     dots = dots_of(function, loop)
     fixed: dict[Value, SharedTile] = {}
-    fragments = copies = 0
+    fragments = 0
     for dot in dots:
         if dot in others or mma_of(dot) is None:
             continue
@@ -49,24 +49,23 @@ def fixed_operands(
                 stored = cast(Tile, value.type)
                 swizzle = full_swizzle(stored.element, stored.shape, 1)
                 fixed[cast(Value, value)] = SharedTile(stored.element, stored.shape, 1, swizzle)
-                fragments += _words(operand)
-                copies += 0 if registers is None else _words_of_copies(dot, num_warps)
+                fragments += _words_of_fragments(dot, operand, num_warps)
+                if registers is not None:
+                    fragments += _words_of_fragments(dot, dot.b, num_warps)
     carried = sum(_words(p) for p in function.blocks[loop.header].parameters)
     results = [_words(dot.results[0]) for dot in dots if isinstance(dot.c, Constant)]
-    needed = carried + max(results, default=0) + fragments + copies
+    needed = carried + max(results, default=0) + fragments
     most = _MOST_REGISTERS if registers is None else registers - _OTHER_REGISTERS
     return fixed if needed > most * _LANES * num_warps else {}
 
 
-def _words_of_copies(dot: Dot, num_warps: int) -> int:
-    """Registers of all threads together for what several warps have of A, beyond one copy, and for
-    the fragments of all of B."""
+def _words_of_fragments(dot: Dot, operand: Operand, num_warps: int) -> int:
+    """Registers of all threads together for the fragments of operand A or B, of which several warps
+    may have copies."""
     layouts = layouts_of(dot, num_warps)
-    bits = [
-        layout.size("register") * cast(Tile, operand.type).element.bits
-        for layout, operand in ((layouts.a, dot.a), (layouts.b, dot.b))
-    ]
-    return sum(bits) // 32 * _LANES * num_warps - _words(dot.a)
+    layout = layouts.a if operand is dot.a else layouts.b
+    bits = cast(Tile, operand.type).element.bits
+    return layout.size("register") * bits // 32 * _LANES * num_warps
 
 
 def _transpose_source(function: Function, operand: Operand) -> Operand:

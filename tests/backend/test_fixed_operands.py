@@ -15,6 +15,8 @@ from tileir.backend.executors import SimtExecutor
 from tileir.backend.target import target
 from tileir.builder import F16, F32, I32, Builder, arg, pointer
 
+from .test_refilled_stages import attention, lower
+
 SIZE = 64
 
 
@@ -48,6 +50,15 @@ def test_queries_are_stored_where_registers_do_not_hold_them(
     assert sum(op.mnemonic == "gpu.shared_alloc" for op in ops) == buffers
     stores = [op for op in ops if op.mnemonic == "gpu.local_store"]
     assert len(stores) == buffers - 1
+
+
+@pytest.mark.parametrize(("size", "stored"), [(256, 0), (512, 1)])
+def test_copies_of_queries_in_several_warps_count(size: int, stored: int) -> None:
+    """Each of 4 warps would have all 16 queries: of 512 elements, a thread would have 128 registers
+    of queries and 64 of C."""
+    done = lower(attention(2, size=size, keys=16), 4)
+    ops = done.stages["pipelined"].functions[done.kernel].ops
+    assert sum(op.mnemonic == "gpu.local_store" for op in ops) == stored
 
 
 def test_fragments_are_loaded_in_the_order_in_which_dots_read_them() -> None:
