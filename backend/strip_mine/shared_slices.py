@@ -22,11 +22,8 @@ def store_sliced(function: Function, matrices: Container[Value]) -> Function:
     """`function` with `matrices` stored to shared memory where they are computed, once for all of
     their slices. Each thread reads the elements that it needs of a slice from there. A slice of
     registers would be stored as a whole in every iteration, between two barriers."""
-    sliced = dict.fromkeys(
-        cast(Value, op.value)
-        for op in function.ops
-        if isinstance(op, ExtractSlice) and op.value in matrices
-    )
+    read = (op.value for op in function.ops if isinstance(op, ExtractSlice))
+    sliced = dict.fromkeys(x for x in read if isinstance(x, Value) and x in matrices)
     buffers = {matrix: _buffer(matrix) for matrix in sliced}
     blocks = {
         label: attrs.evolve(block, ops=tuple([x for op in block.ops for x in _stored(op, buffers)]))
@@ -41,7 +38,7 @@ def _stored(op: Op, buffers: dict[Value, SharedAlloc]) -> list[Op]:
     """`op` and the stores of its results; for a slice of a matrix in one of `buffers`, the op that
     reads it there. Threads wait before they store, for the reads of an earlier iteration."""
     if isinstance(op, ExtractSlice) and op.value in buffers:
-        return [_read(op, buffers[cast(Value, op.value)].results[0])]
+        return [_read(op, buffers[op.value].results[0])]
     ops = [op]
     for matrix in op.results:
         if matrix in buffers:
