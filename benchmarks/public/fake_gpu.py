@@ -231,13 +231,14 @@ def _operators(stack: ExitStack) -> None:
 
 
 def _register_for_cpu(stack: ExitStack) -> None:
-    """Let implementations of operators that libraries register for GPUs apply to the CPU. PyTorch
-    calls them without the mode in which it called the operator."""
+    """Let implementations of PyTorch's operators that libraries register for GPUs apply to the CPU.
+    PyTorch calls them without the mode in which it called the operator. Operators of libraries are
+    unchanged: a library may have an implementation for the CPU, too."""
     own = torch.library.Library.impl
 
     def impl(library, name, function, dispatch_key="", **options):
         key = dispatch_key or library.dispatch_key
-        if key != "CUDA":
+        if key != "CUDA" or library.ns != "aten":
             return own(library, name, function, dispatch_key, **options)
 
         @wraps(function)

@@ -68,6 +68,11 @@ with cpu_as_gpu():
     library.impl("abs", ones, "Meta")
     x = torch.zeros(2, device="cuda")
     print(torch.neg(x).tolist(), torch.abs(x).tolist())
+    own = torch.library.Library("tileir_both", "DEF")
+    own.define("two(Tensor x) -> Tensor")
+    own.impl("two", lambda x: 2 + x, "CPU")
+    own.impl("two", ones, "CUDA")
+    print(torch.ops.tileir_both.two(x).tolist())
     print(torch.histc(torch.tensor([0, 2, 2]), bins=3, min=0, max=2).tolist())
 
     class Scale(torch.autograd.Function):
@@ -91,5 +96,5 @@ def test_implementations_for_gpus_run_on_the_cpu():
     program = f"import sys; sys.path.insert(0, {str(PUBLIC)!r})\n{REGISTERED}"
     done = subprocess.run([sys.executable, "-c", program], check=True, stdout=subprocess.PIPE)
     assert done.stdout.decode().splitlines() == [
-        "[1.0, 1.0] [0.0, 0.0]", "[1, 0, 2]", "[6.0, 6.0]", "[3.0, 3.0]",
+        "[1.0, 1.0] [0.0, 0.0]", "[2.0, 2.0]", "[1, 0, 2]", "[6.0, 6.0]", "[3.0, 3.0]",
     ]  # fmt: skip
