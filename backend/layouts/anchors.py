@@ -330,19 +330,16 @@ class AnchorLayouts:
 
     def _is_result(self, op: Op) -> bool:
         """Whether `op` stores, or adds to memory, values that are computed element by element from
-        dots and no loads, with fewer elements per instruction than threads would own.
-
-        If it accesses at most a word, or a loop runs it, the dots may be those of a loop before it,
-        or of earlier iterations: all lanes then write neighbours, whatever loads of the same shape
-        need.
+        dots and no loads, with fewer elements per instruction than threads would own. The dots may
+        be those of a loop before it, or of earlier iterations: all lanes then write neighbours,
+        whatever loads of the same shape need.
         """
         if not op.effects & Effects.WRITE:
             return False
         shape, order, width = self._request(op)
         if width >= self._widths.get((shape, order), 1):
             return False
-        narrow = width * _element_bytes(op.inputs[0].type) <= _WORD
-        passed = arguments(self.function) if narrow or op in self._repeated else {}
+        passed = arguments(self.function)
         origin, waiting, seen = definitions(self.function), [op.inputs[1]], set[Operand]()
         multiplied = False
         while waiting:
