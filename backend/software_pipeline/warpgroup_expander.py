@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from itertools import takewhile
 from typing import cast
 
@@ -65,6 +66,9 @@ class WarpgroupExpander(PipelineExpander):
     between them. Where threads store operand B, what they have read of stages before the barrier
     of these stores is free after it: such a buffer has one stage less. What the addresses of the
     copies are loaded from, such as indices of rows, is loaded before the first `wgmma`.
+
+    An iteration that stores to memory first, such as the state of a recurrence, waits, fences and
+    passes the barrier before these stores, and begins to fill the free stages there.
     """
 
     def __init__(
@@ -204,6 +208,18 @@ class WarpgroupExpander(PipelineExpander):
             ops.append(BlockBarrier())
         return [stage] if self.refilled else []
 
+    @cached_property
+    def copies_first(self) -> bool:
+        """Whether an iteration writes memory before its first load that is copied ahead, and its
+        copies precede that: no `wgmma` is in flight then, and no later fence waits for them."""
+        stores_b = any(x.b_place is not None for x in self.by_warpgroups.values())
+        if self.alone or self.fences_ahead or stores_b or not self.is_fenced:
+            return False
+        staged = {x.op: x for x in self.loads}
+        label = defining_blocks(self.function)[self.loads[0].op.results[0]]
+        before = takewhile(lambda op: op not in staged, self.function.blocks[label].ops)
+        return any(op.effects & Effects.WRITE for op in before)
+
     def wait_for_stages(self, ops: list[Op]) -> None:
         if self.has_one_barrier:
             return
@@ -223,9 +239,15 @@ class WarpgroupExpander(PipelineExpander):
             ops.append(AsyncFence())
 
     def start_iteration(self, write: Value, ops: list[Op]) -> list[Operand]:
-        self.wait_for_stages(ops)
         copies: list[Op] = []
         following = self.issue_copies(write, copies)
+        if self.copies_first:
+            waits: list[Op] = []
+            self.wait_for_stages(waits)
+            place = _first_access(ops)
+            ops[place:place] = [*waits, *copies]
+            return following
+        self.wait_for_stages(ops)
         first = next(i for i, op in enumerate(copies) if isinstance(op, AsyncCopy))
         loads = [i for i in range(first) if isinstance(copies[i], Load)]
         count = loads[-1] + 1 if loads else 0
