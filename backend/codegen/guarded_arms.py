@@ -126,17 +126,17 @@ def _lower_part(lowering: Lowering, op: Any, guarded: GuardedSelection) -> list[
     def under(condition: Handle, body: Callable[[], Fragment], other: Sequence[Handle]) -> Fragment:
         return thread.when(condition, [element] * len(conditions), body, other)
 
-    def chosen(a: Fragment, b: Fragment) -> Fragment:
+    def select(a: Fragment, b: Fragment) -> Fragment:
         return [thread.select(element, *each) for each in zip(conditions, a, b, strict=True)]
 
-    some = _joined(lowering, "or", conditions)
+    some = _join(lowering, "or", conditions)
     if not guarded.arms[1]:
         rest = arm(1)
-        return [under(some, lambda: chosen(arm(0), rest), rest)]
+        return [under(some, lambda: select(arm(0), rest), rest)]
     first = under(some, lambda: arm(0), ()) if guarded.arms[0] else arm(0)
-    every = _joined(lowering, "and", conditions)
+    every = _join(lowering, "and", conditions)
     not_every = thread.binary("xor", I1, every, thread.constant(I1, 1))
-    return [under(not_every, lambda: chosen(first, arm(1)), first)]
+    return [under(not_every, lambda: select(first, arm(1)), first)]
 
 
 def _lower_all(lowering: Lowering, ops: Iterable[Op]) -> None:
@@ -144,7 +144,7 @@ def _lower_all(lowering: Lowering, ops: Iterable[Op]) -> None:
         lowering.values.update(zip(op.results, lowering.lower_here(op), strict=True))
 
 
-def _joined(lowering: Lowering, name: str, conditions: Iterable[Handle]) -> Handle:
+def _join(lowering: Lowering, name: str, conditions: Iterable[Handle]) -> Handle:
     first, *others = dict.fromkeys(conditions)
     for other in others:
         first = lowering.thread.binary(name, I1, first, other)
@@ -159,7 +159,7 @@ def _selects_by_value(function: Function, op: Any) -> bool:
     decides = definitions(function).get(op.condition)
     if decides is None or decides.mnemonic != "fcmp":
         return False
-    return all(_is_long(_ops_behind(function, op.inputs[arm])) for arm in _ARMS)
+    return all(_is_long(_formula_of(function, op.inputs[arm])) for arm in _ARMS)
 
 
 def _is_plain(op: Op) -> bool:
@@ -175,17 +175,17 @@ def _is_plain(op: Op) -> bool:
     )
 
 
-def _ops_behind(function: Function, value: Operand) -> list[Op]:
+def _formula_of(function: Function, value: Operand) -> list[Op]:
     """Plain ops from which `value` is computed, enough to tell whether it is a long formula."""
-    found: dict[Op, None] = {}
+    formula: dict[Op, None] = {}
     waiting = [value]
-    while waiting and not _is_long(found):
+    while waiting and not _is_long(formula):
         value = waiting.pop()
         op = definitions(function).get(value) if isinstance(value, Value) else None
-        if op is not None and op not in found and _is_plain(op):
-            found[op] = None
+        if op is not None and op not in formula and _is_plain(op):
+            formula[op] = None
             waiting += op.inputs
-    return list(found)
+    return list(formula)
 
 
 def _own_ops(
@@ -194,14 +194,14 @@ def _own_ops(
     """The plain ops among those `before` the selection on which nothing but its operands with the
     numbers `operands` depends, in program order."""
     readers, own = uses(function), dict[Op, None]()
-    wanted = {selection.inputs[i] for i in operands}
+    values = {selection.inputs[i] for i in operands}
     others = {v for i, v in enumerate(selection.inputs) if i not in operands}
     for op in reversed(before):
-        if wanted.isdisjoint(op.results) or not _is_plain(op) or not others.isdisjoint(op.results):
+        if values.isdisjoint(op.results) or not _is_plain(op) or not others.isdisjoint(op.results):
             continue
         if all(r is selection or r in own for v in op.results for r in readers.get(v, ())):
             own[op] = None
-            wanted.update(op.inputs)
+            values.update(op.inputs)
     return list(own)[::-1]
 
 

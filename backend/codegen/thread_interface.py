@@ -44,8 +44,8 @@ class Thread(AsyncUnits, ClusterOps, Protocol):
     """Whether `div` and `rem` of 16 and of 32 bits are instructions, which divide any integers: by
     zero with any result, and the smallest by -1 as integers that wrap."""
 
-    adds_wide_products: bool
-    """Whether one instruction adds the product of an i32 and a literal to a pointer."""
+    adds_wide_multiples: bool
+    """Whether one instruction multiplies an i32 by a literal and adds that to a pointer."""
 
     def constant(self, element: Element, bits: int) -> Handle:
         """The literal whose representation is `bits`."""

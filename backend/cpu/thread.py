@@ -30,7 +30,7 @@ class CpuThread(BoundsChecked, PrivateMemoryOps):
     slow_conversions = False
     approximates = False
     divides_all = False
-    adds_wide_products = False
+    adds_wide_multiples = False
     inlined_ops = 0
     """Ops of functions of scalars that stand in place of calls."""
     inline: Called | None = None

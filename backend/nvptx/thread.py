@@ -51,7 +51,7 @@ class LlvmThread(LlvmAtomics, LlvmMatrices, LlvmClusters, LlvmOutside):
     slow_conversions = True
     approximates = True
     divides_all = True
-    adds_wide_products = True
+    adds_wide_multiples = True
 
     def branch(self, label: str, unroll: int = 1) -> None:
         self.line(f"br label %{label}{_hint(unroll)}")

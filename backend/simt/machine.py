@@ -68,7 +68,7 @@ class SimtThread(
     slow_conversions = True
     approximates = True
     divides_all = True
-    adds_wide_products = True
+    adds_wide_multiples = True
 
     def __init__(
         self, threads: int, program: Sequence[int], grid: Sequence[int], memory: SimtMemory

@@ -26,7 +26,7 @@ def store_sliced(function: Function, matrices: Container[Value]) -> Function:
     sliced = dict.fromkeys(x for x in read if isinstance(x, Value) and x in matrices)
     buffers = {matrix: _buffer(matrix) for matrix in sliced}
     blocks = {
-        label: attrs.evolve(block, ops=tuple([x for op in block.ops for x in _stored(op, buffers)]))
+        label: attrs.evolve(block, ops=tuple([x for op in block.ops for x in _store(op, buffers)]))
         for label, block in function.blocks.items()
     }
     entry = next(iter(blocks))
@@ -34,7 +34,7 @@ def store_sliced(function: Function, matrices: Container[Value]) -> Function:
     return function.with_blocks(blocks)
 
 
-def _stored(op: Op, buffers: dict[Value, SharedAlloc]) -> list[Op]:
+def _store(op: Op, buffers: dict[Value, SharedAlloc]) -> list[Op]:
     """`op` and the stores of its results; for a slice of a matrix in one of `buffers`, the op that
     reads it there. Threads wait before they store, for the reads of an earlier iteration."""
     if isinstance(op, ExtractSlice) and op.value in buffers:

@@ -107,10 +107,10 @@ def _unroll(function: Function, loop: Loop, count: int) -> Function:
     before = function.blocks[cast(str, loop.preheader)]
     ops, arguments = list(before.ops[:-1]), before.terminator.successors[0].arguments
     for _ in range(count):
-        env = _entered(header, arguments, ops)
+        env = _enter(header, arguments, ops)
         ops += [copy_op(op, env) for op in body.ops[:-1]]
         arguments = body.terminator.remap(env).successors[0].arguments
-    env = _entered(header, arguments, ops)
+    env = _enter(header, arguments, ops)
     (leaving,) = (x for x in header.terminator.successors if x.label not in loop.blocks)
     ops.append(Branch(leaving).remap(env))
     blocks = {
@@ -122,7 +122,7 @@ def _unroll(function: Function, loop: Loop, count: int) -> Function:
     return function.with_blocks(blocks)
 
 
-def _entered(header: Block, arguments: tuple[Operand, ...], ops: list[Op]) -> dict[Value, Operand]:
+def _enter(header: Block, arguments: tuple[Operand, ...], ops: list[Op]) -> dict[Value, Operand]:
     """The values of `header`, entered with `arguments`. Appends copies of its ops to `ops`."""
     env = dict[Value, Operand](zip(header.parameters, arguments, strict=True))
     ops += [copy_op(op, env) for op in header.ops[:-1]]
@@ -150,7 +150,7 @@ def _load_before(function: Function, loop: Loop, warps: int) -> Function:
     if not loads:
         return function
     ops = list(before.ops[:-1])
-    env = _entered(header, before.terminator.successors[0].arguments, ops)
+    env = _enter(header, before.terminator.successors[0].arguments, ops)
     for load in loads:
         ops += _if(last.remap(env).inputs[0], load)
     blocks, moved = dict(function.blocks), set(loads)

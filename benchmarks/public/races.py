@@ -63,11 +63,11 @@ def main() -> int:
         return 0
     end = time.monotonic() + options.seconds
     options.out.mkdir(parents=True, exist_ok=True)
-    names = [n for n in listed() if any(fnmatchcase(n, p) for p in options.only.split(","))]
+    names = [n for n in case_names() if any(fnmatchcase(n, p) for p in options.only.split(","))]
     print(f"{len(names)} cases", flush=True)
     with ThreadPoolExecutor(options.jobs) as pool:
         shares = [names[i :: options.jobs] for i in range(options.jobs)]
-        outputs = list(pool.map(lambda n: checked(*n, options, end), enumerate(shares)))
+        outputs = list(pool.map(lambda n: output_of(*n, options, end), enumerate(shares)))
     rows = [row for output in outputs for row in cases_of(output)]
     result = {**machine(), "maps": options.maps, **summary(rows)}
     (options.out / "races.json").write_text(json.dumps(result, indent=1))
@@ -87,7 +87,7 @@ def load_cases() -> dict[str, Any]:
     return CASES
 
 
-def listed() -> list[str]:
+def case_names() -> list[str]:
     """The names of all cases, which a separate process imports."""
     command = [sys.executable, str(HERE / "races.py"), "--out", "", "--list"]
     environment = {**os.environ, "GEMS_VENDOR": "nvidia", "TILEIR_IN_TRITON": "0"}
@@ -95,7 +95,7 @@ def listed() -> list[str]:
     return done.stdout.split()
 
 
-def checked(number: int, names: list[str], options, end: float) -> str:
+def output_of(number: int, names: list[str], options, end: float) -> str:
     """The output of processes that run the cases `names` under racecheck. A process that ends
     before its last case is replaced by one for the cases that follow."""
     from measure import environment, visible_gpus
@@ -171,8 +171,8 @@ def cases_of(output: str) -> Iterable[dict[str, Any]]:
 
 
 def summary(rows: list[dict[str, Any]]) -> dict[str, Any]:
-    """What `races.json` has of the cases. Kernels that Triton did not build, such as torch's, are
-    left out."""
+    """The fields of `races.json` that the cases decide. Kernels that Triton did not
+    build, such as torch's, are left out."""
     kernels = {kernel for row in rows for kernel in row["kernels"]}
     hazards: dict[str, dict[str, list[str]]] = {}
     for row in rows:

@@ -45,12 +45,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 HERE = Path(__file__).resolve().parent
-LAST_PHASE, SHORTEST_ROUND = 0.3, 60.0
+LAST_PHASE, SHORTEST_RERUN = 0.3, 60.0
 """The part of the time that is left to failed cases, which run again, and the fewest seconds in
 which more cases are worth their imports."""
 LONGER = 3
 """How many times as long cases may take that run again."""
-PHASES, COMPILERS = ("again", "slow", "later"), ("triton", "tileir")
+PHASES, COMPILERS = ("rerun", "slow", "later"), ("triton", "tileir")
 """The phases in which cases run again, and by what."""
 FILLED = "filled_triton"
 """The phase in which Triton runs cases again with memory filled that they would leave unset."""
@@ -129,7 +129,7 @@ def main() -> int:
             name: {
                 **summary(
                     read(runner.logs("first", suite=name)),
-                    *(runner.outcomes_again(name, c) for c in ("tileir", "triton")),
+                    *(runner.outcomes_of_reruns(name, c) for c in ("tileir", "triton")),
                     read(runner.logs(FILLED, suite=name)),
                 ),
                 **collection_of(runner.logs("first", suite=name)),
@@ -158,7 +158,7 @@ class Job(NamedTuple):
     group: str = ""
 
     @staticmethod
-    def again(phase: str, suite: str, compiler: str, cases: Iterable[str], group: str = "") -> Job:
+    def rerun(phase: str, suite: str, compiler: str, cases: Iterable[str], group: str = "") -> Job:
         """A job that runs `cases` again."""
         cases = tuple(dict.fromkeys(cases))
         files = tuple(dict.fromkeys(case.partition("::")[0] for case in cases))
@@ -188,8 +188,8 @@ class Runner:
         """The last line that a process of a suite wrote, if none came to collect cases."""
         if any("collected" in line for line in lines_of(self.logs("first", suite=name))):
             return ""
-        said = (x.read_text().split("\n") for x in self.work.glob(f"first.{name}.*.out"))
-        lines = [line for text in said for line in text if line.strip()]
+        outputs = (x.read_text().split("\n") for x in self.work.glob(f"first.{name}.*.out"))
+        lines = [line for text in outputs for line in text if line.strip()]
         return lines[-1] if lines else "no process began"
 
     def first_jobs(self, suites: list[str]) -> list[Job]:
@@ -221,20 +221,20 @@ class Runner:
             pause = end - LAST_PHASE * (end - time.time())
             self.run(jobs, pause)
             all_ran = time.time() < pause - 3
-            self.run([*self.jobs_again(suites), *self.slow_jobs(suites, "tileir")], end)
+            self.run([*self.rerun_jobs(suites), *self.slow_jobs(suites, "tileir")], end)
             self.run([*self.slow_jobs(suites, "triton"), *self.filled_jobs(suites)], end)
             self.run(self.jobs_without_kernels(suites), end)
-            if all_ran or end - time.time() < SHORTEST_ROUND:
+            if all_ran or end - time.time() < SHORTEST_RERUN:
                 return
 
-    def jobs_again(self, suites: list[str]) -> list[Job]:
+    def rerun_jobs(self, suites: list[str]) -> list[Job]:
         """For each process of the first run, the cases with kernels that failed in it or ended it,
         after those that compiled their kernels."""
         return [
-            Job.again("again", name, compiler, cases, group)
+            Job.rerun("rerun", name, compiler, cases, group)
             for name in suites for compiler in COMPILERS
-            for group, cases in self._by_process(name, self._failed(
-                "again", name, compiler, lambda line: uses_kernels(line) and not took_too_long(line)
+            for group, cases in self._by_process(name, self._failed_cases(
+                "rerun", name, compiler, lambda line: uses_kernels(line) and not took_too_long(line)
             )).items()
         ]  # fmt: skip
 
@@ -242,16 +242,16 @@ class Runner:
         """The cases with kernels that took too long; for Triton, where tileir failed again."""
         jobs = list[Job]()
         for name in suites:
-            cases = self._failed(
+            cases = self._failed_cases(
                 "slow", name, compiler, lambda line: uses_kernels(line) and took_too_long(line)
             )
             if compiler == "triton":
                 second = read(self.logs("slow_tileir", suite=name))
                 cases = [c for c in cases if c in second and is_failure(second[c])]
-            jobs += [Job.again("slow", name, compiler, cases)] if cases else []
+            jobs += [Job.rerun("slow", name, compiler, cases)] if cases else []
         return jobs
 
-    def outcomes_again(self, name: str, compiler: str) -> Outcomes:
+    def outcomes_of_reruns(self, name: str, compiler: str) -> Outcomes:
         """The outcomes of cases that ran again by a compiler."""
         return read(self.logs(*(f"{phase}_{compiler}" for phase in PHASES), suite=name))
 
@@ -259,24 +259,26 @@ class Runner:
         """The cases that both compilers passed the second time."""
         jobs = list[Job]()
         for name in suites:
-            second, triton = (self.outcomes_again(name, c) for c in ("tileir", "triton"))
-            cases = self._failed("filled", name, "triton", lambda line: not took_too_long(line))
+            second, triton = (self.outcomes_of_reruns(name, c) for c in ("tileir", "triton"))
+            cases = self._failed_cases(
+                "filled", name, "triton", lambda line: not took_too_long(line)
+            )
             cases = [c for c in cases if is_passed(second.get(c)) and is_passed(triton.get(c))]
-            jobs += [Job.again("filled", name, "triton", cases)] if cases else []
+            jobs += [Job.rerun("filled", name, "triton", cases)] if cases else []
         return jobs
 
     def jobs_without_kernels(self, suites: list[str]) -> list[Job]:
         """The cases that failed without kernels, by both compilers."""
         return [
-            Job.again("later", name, compiler, cases)
+            Job.rerun("later", name, compiler, cases)
             for compiler in COMPILERS for name in suites
-            if (cases := self._failed("later", name, compiler, lambda x: not uses_kernels(x)))
+            if (cases := self._failed_cases("later", name, compiler, lambda x: not uses_kernels(x)))
         ]  # fmt: skip
 
-    def _failed(
-        self, phase: str, name: str, compiler: str, wanted: Callable[[dict[str, Any]], bool]
+    def _failed_cases(
+        self, phase: str, name: str, compiler: str, selected: Callable[[dict[str, Any]], bool]
     ) -> list[str]:
-        """The cases that have failed or ended their process, that are `wanted`, and that have not
+        """The cases that have failed or ended their process, that are `selected`, and that have not
         run again in this phase."""
         logs = self.logs("first", suite=name)
         outcomes = read(logs)
@@ -284,16 +286,16 @@ class Runner:
         ran = read(self.logs(f"{phase}_{compiler}", suite=name))
         return [
             case for case, line in outcomes.items()
-            if (line["outcome"] == "failed" or case in ended) and wanted(line) and case not in ran
+            if (line["outcome"] == "failed" or case in ended) and selected(line) and case not in ran
         ]  # fmt: skip
 
-    def _by_process(self, name: str, wanted: list[str]) -> dict[str, list[str]]:
-        """The cases that are `wanted`, by the process of the first run that ran them, each after
+    def _by_process(self, name: str, selected: list[str]) -> dict[str, list[str]]:
+        """The `selected` cases, by the process of the first run that ran them, each after
         the cases that compiled the kernels which it launched."""
         result: dict[str, list[str]] = {}
         for log in self.logs("first", suite=name):
             for number, lines in enumerate(processes_of(log)):
-                if cases := with_compilers_of_kernels(lines, wanted):
+                if cases := with_compilers_of_kernels(lines, selected):
                     result[f"{log.stem}.{number}"] = cases
         return result
 
@@ -435,16 +437,16 @@ def processes_of(log: Path) -> list[list[dict[str, Any]]]:
     return result
 
 
-def with_compilers_of_kernels(lines: list[dict[str, Any]], wanted: Iterable[str]) -> list[str]:
-    """Of the cases in the lines of a process, those that are `wanted`, and those before that
+def with_compilers_of_kernels(lines: list[dict[str, Any]], selected: Iterable[str]) -> list[str]:
+    """The `selected` cases among the lines of a process, and those before that
     compiled the kernels which they launched."""
-    asked = set(wanted) & {line["case"] for line in lines if "case" in line}
-    launched = {k for x in lines if x.get("case") in asked for k in x.get("launched", ())}
+    present = set(selected) & {line["case"] for line in lines if "case" in line}
+    launched = {k for x in lines if x.get("case") in present for k in x.get("launched", ())}
     cases = list(dict.fromkeys(
         line["case"] for line in lines
-        if line.get("case") in asked or launched & {k[0] for k in line.get("kernels", ())}
+        if line.get("case") in present or launched & {k[0] for k in line.get("kernels", ())}
     ))  # fmt: skip
-    while cases and cases[-1] not in asked:
+    while cases and cases[-1] not in present:
         cases.pop()
     return cases
 

@@ -83,7 +83,7 @@ def _fill_unset_memory() -> None:
 
     filling = False  # a library may have its own `fill_`, which allocates
 
-    def filled(own: Any) -> Any:
+    def fill_result(own: Any) -> Any:
         @functools.wraps(own)
         def make(*args: Any, **kwargs: Any) -> Any:
             nonlocal filling
@@ -99,9 +99,9 @@ def _fill_unset_memory() -> None:
         return make
 
     for name in ("empty", "empty_like", "empty_strided"):
-        setattr(torch, name, filled(getattr(torch, name)))
+        setattr(torch, name, fill_result(getattr(torch, name)))
     for name in ("new_empty", "new_empty_strided"):
-        setattr(torch.Tensor, name, filled(getattr(torch.Tensor, name)))
+        setattr(torch.Tensor, name, fill_result(getattr(torch.Tensor, name)))
 
 
 def _note_kernels() -> None:

@@ -117,18 +117,18 @@ def kernel(lines: tuple[str, ...], rows: int = ROWS, masked: int = -1) -> Module
 @pytest.fixture
 def from_the_first(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """A list that gets an item for each tile of addresses that are distances."""
-    found: list[int] = []
+    tiles: list[int] = []
     original = addresses._Addresses.of_registers
 
     def of_registers(self: Any) -> Any:
-        found.append(1)
+        tiles.append(1)
         return original(self)
 
     monkeypatch.setattr(addresses._Addresses, "of_registers", of_registers)
-    return found
+    return tiles
 
 
-def copied(module: Module, stride: int) -> tuple[Any, Any]:
+def copy(module: Module, stride: int) -> tuple[Any, Any]:
     """The output in the interpreter, and in the simulator of a GPU."""
     x, outputs = np.arange(10000, dtype=np.float32), list[Any]()
     for launch, options in (
@@ -143,7 +143,7 @@ def copied(module: Module, stride: int) -> tuple[Any, Any]:
 @pytest.mark.parametrize("case", AFFINE)
 @for_each("stride", [50, -41])
 def test_the_same_elements_are_read(case: str, stride: int, from_the_first: list[int]) -> None:
-    expected, actual = copied(kernel(AFFINE[case]), stride)
+    expected, actual = copy(kernel(AFFINE[case]), stride)
     np.testing.assert_array_equal(actual, expected)
     assert from_the_first and expected.any()
 
@@ -154,7 +154,7 @@ def test_a_masked_row_may_have_an_offset_that_wraps(from_the_first: list[int]) -
         f"%far = mul i32<32, 32> %before, %ss {NSW}",
         f"%o = add i32<32, 32> %far, %columns {NSW}",
     )
-    expected, actual = copied(kernel((*lines, *COPY), masked=30), 1 << 29)
+    expected, actual = copy(kernel((*lines, *COPY), masked=30), 1 << 29)
     np.testing.assert_array_equal(actual, expected)
     assert from_the_first and expected[-1].any() and not expected[:-1].any()
 
@@ -181,7 +181,7 @@ QUOTIENTS = (
     "%o = sdiv i32<32, 32> %sum, 3",
     *COPY,
 )
-PRODUCTS = (
+MULTIPLIED = (
     f"%product = mul i32<32, 32> %rows, %columns {NSW}",
     f"%far = mul i32<32, 32> %product, %ss {NSW}",
     f"%o = add i32<32, 32> %far, %columns {NSW}",
@@ -238,7 +238,7 @@ NEXT_TO_A_DOT = (
         (SQUARES, ROWS),
         (WRAPPING, ROWS),
         (QUOTIENTS, ROWS),
-        (PRODUCTS, ROWS),
+        (MULTIPLIED, ROWS),
         (CAST, ROWS),
         (IN_A_LOOP, ROWS),
         (AFTER_A_LOOP, ROWS),

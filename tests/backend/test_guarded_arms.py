@@ -109,13 +109,15 @@ def test_each_arm_has_a_branch(
     """8 ops of a polynomial each, those of an inner selection in its own arms. Threads with one
     element have a branch for each arm."""
     module = program(formula)
-    found = selections(module).selections.values()
-    assert [tuple(sum(op.mnemonic == "fma" for op in arm) for arm in s.arms) for s in found] == arms
+    guarded = selections(module).selections.values()
+    assert [
+        tuple(sum(op.mnemonic == "fma" for op in arm) for arm in s.arms) for s in guarded
+    ] == arms
     ptx = compile_kernel(module, "sm_90", {"num_warps": 8}).ptx
     assert len(re.findall(r"^\s*@!?%p\d+ bra", ptx, re.MULTILINE)) == branches
 
 
-def unguarded(name: str) -> Formula:
+def formula_without_branches(name: str) -> Formula:
     """A formula that fails one condition of `guarded_selections`."""
 
     def formula(b: Builder, x: Expr) -> Expr:
@@ -146,15 +148,15 @@ def unguarded(name: str) -> Formula:
     ],
 )  # fmt: skip
 def test_others_are_always_computed(name: str) -> None:
-    found = selections(program(unguarded(name)))
-    assert not found.selections and not found.deferred
+    guarded = selections(program(formula_without_branches(name)))
+    assert not guarded.selections and not guarded.deferred
 
 
 def test_narrow_floats_are_always_computed() -> None:
     assert not selections(program(two_ranges, F16)).selections
 
 
-def test_matmuls_have_no_branches_beside_them() -> None:
+def test_kernels_with_matmuls_have_no_branches() -> None:
     b = Builder()
     with b.kernel("k", x=pointer(F16), y=pointer(F32)) as (x, y):
         rows, columns = b.arange(64).reshape(64, 1), b.arange(64).reshape(1, 64)

@@ -45,7 +45,7 @@ def decode(
     return b.module()
 
 
-def mined(module: Module, limit: int = LIMIT, *, shared: bool = True) -> Function:
+def strip_mine(module: Module, limit: int = LIMIT, *, shared: bool = True) -> Function:
     options: dict[str, Any] = {"warps": 1, "limit": limit, "chunk": 4, "keep": 0}
     return strip_mine_function(module.functions["f"], shared=shared, **options).ir
 
@@ -61,7 +61,7 @@ def data(tiles: int, dtype: Any = np.float32, keys: int = KEYS, depth: int = DEP
     return [q, k, v, np.zeros((BATCH, depth), dtype), tiles]
 
 
-def expected(arguments: list[Any]) -> Any:
+def result_of(arguments: list[Any]) -> Any:
     q, k, v, _, _ = arguments
     scores = np.einsum("bd,tbkd->tbk", q, k)
     weights = np.exp2(scores - scores.max(axis=2, keepdims=True))
@@ -71,13 +71,13 @@ def expected(arguments: list[Any]) -> Any:
 def test_keys_are_loaded_once() -> None:
     """The weights are stored once in an iteration, and threads wait before and after. Without
     shared memory, the loop over chunks loads its keys a second time."""
-    function = mined(decode())
+    function = strip_mine(decode())
     done = names(function)
     assert done.count("load") == 3
     assert done.count("gpu.local_store") == done.count("gpu.local_gather") == 1
     at = done.index("gpu.local_store")
     assert done[at - 1] == done[at + 1] == "gpu.barrier"
-    repeated = names(mined(decode(), shared=False))
+    repeated = names(strip_mine(decode(), shared=False))
     assert repeated.count("load") == 4 and "gpu.local_store" not in repeated
 
 
@@ -87,14 +87,16 @@ def test_keys_are_loaded_once() -> None:
     ids=["nothing needs the scores whole", "64 bits", "the scores are cut, too"],
 )
 def test_other_matrices_are_not_stored(module: Module) -> None:
-    assert "gpu.local_store" not in names(mined(module))
+    assert "gpu.local_store" not in names(strip_mine(module))
 
 
 def test_chunks_next_to_a_whole_tile_are_larger() -> None:
     """The keys stay whole, so few blocks are resident: a chunk has 16 words per thread for 4, but
     at most those of a tile that is not large."""
     for limit, keys in ((32, 4), (LIMIT, 2)):
-        (chunk,) = (op for op in mined(decode(), limit).ops if op.mnemonic == "gpu.local_gather")
+        (chunk,) = (
+            op for op in strip_mine(decode(), limit).ops if op.mnemonic == "gpu.local_gather"
+        )
         assert shape_of(chunk.results[0].type) == (BATCH, keys)
 
 
@@ -102,9 +104,9 @@ def test_chunks_next_to_a_whole_tile_are_larger() -> None:
 def test_results_in_the_interpreter(tiles: int) -> None:
     module = decode()
     arguments = data(tiles)
-    new = with_stage(module.with_functions({"f": mined(module)}))
+    new = with_stage(module.with_functions({"f": strip_mine(module)}))
     tileir.interpret(new, "f", (1,), arguments)
-    np.testing.assert_allclose(arguments[3], expected(arguments), rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(arguments[3], result_of(arguments), rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize("tiles", [1, 2])
@@ -115,4 +117,4 @@ def test_results_on_threads(tiles: int) -> None:
     compiled = compile_(module, "sm_90a", {"num_warps": 1})
     assert "gpu.local_gather" in names(compiled.stages["strip_mined"].functions["f"])
     SimtExecutor().launch(module, "f", (1,), arguments, num_warps=1, target="sm_90a")
-    np.testing.assert_allclose(arguments[3], expected(arguments), rtol=2e-3, atol=2e-3)
+    np.testing.assert_allclose(arguments[3], result_of(arguments), rtol=2e-3, atol=2e-3)

@@ -26,7 +26,7 @@ def largest(
     steps: int | None = 2, *, stores: bool = False, more: str = "", stages: int | None = None,
     scaled: bool = False, same: bool = False,
 ) -> Module:  # fmt: skip
-    """y [ROWS] = the largest product of each of ROWS rows of a [ROWS, K] with n tiles of COLUMNS
+    """y [ROWS] = the largest score of each of ROWS rows of a [ROWS, K] with n tiles of COLUMNS
     rows of x [n COLUMNS, K], where K has `steps` steps or the number of `k`. The loop over tiles
     may also `store` what it has so far, or have `more` dots before or in another loop. The loop
     over steps may request `stages`, scale its operand A, and read the `same` operand B in all
@@ -65,7 +65,7 @@ def largest(
     return b.module()
 
 
-def unrolled(module: Module, shared: int = SHARED, warps: int = 0) -> Function:
+def unroll(module: Module, shared: int = SHARED, warps: int = 0) -> Function:
     return unroll_dot_loops(module.functions["f"], shared, warps)
 
 
@@ -85,7 +85,7 @@ def test_the_loop_over_tiles_is_pipelined() -> None:
 
 @pytest.mark.parametrize("steps", [2, 4])
 def test_short_loops_are_unrolled(steps: int) -> None:
-    function = unrolled(largest(steps))
+    function = unroll(largest(steps))
     assert len(loops(function).by_header) == 1
     assert sum(op.mnemonic == "dot" for op in function.ops) == steps
 
@@ -103,12 +103,12 @@ def test_short_loops_are_unrolled(steps: int) -> None:
     ],
 )  # fmt: skip
 def test_other_loops_stay(module: Module, shared: int) -> None:
-    assert unrolled(module, shared) is module.functions["f"]
+    assert unroll(module, shared) is module.functions["f"]
 
 
 def test_operands_that_are_computed_are_loaded_in_the_loop() -> None:
     """They would stay in registers otherwise."""
-    function = unrolled(largest(scaled=True))
+    function = unroll(largest(scaled=True))
     (loop,) = loops(function).by_header.values()
     inside = [op.mnemonic for label in loop.blocks for op in function.blocks[label].ops]
     assert inside.count("load") == 4
@@ -117,7 +117,7 @@ def test_operands_that_are_computed_are_loaded_in_the_loop() -> None:
 @pytest.mark.parametrize(("warps", "count"), [(0, 2), (4, 0)])
 def test_operands_b_are_loaded_before_the_loop_for_warpgroups(warps: int, count: int) -> None:
     """They would stay in registers otherwise."""
-    function = unrolled(largest(same=True), warps=warps)
+    function = unroll(largest(same=True), warps=warps)
     (loop,) = loops(function).by_header.values()
     inside = [op.mnemonic for label in loop.blocks for op in function.blocks[label].ops]
     assert inside.count("load") == count
@@ -130,10 +130,10 @@ def data(steps: int, tiles: int) -> list[Any]:
     return [a, x, np.zeros(ROWS, np.float32), tiles, steps]
 
 
-def expected(arguments: list[Any]) -> np.ndarray:
+def result_of(arguments: list[Any]) -> np.ndarray:
     a, x, _, tiles, _ = arguments
-    products = a.astype(np.float32) @ x[: tiles * COLUMNS].astype(np.float32).T
-    return products.max(axis=1, initial=-np.inf)
+    scores = a.astype(np.float32) @ x[: tiles * COLUMNS].astype(np.float32).T
+    return scores.max(axis=1, initial=-np.inf)
 
 
 @pytest.mark.parametrize("tiles", [0, 1, 3])
@@ -141,15 +141,15 @@ def expected(arguments: list[Any]) -> np.ndarray:
 def test_the_unrolled_function_computes_the_same(steps: int, tiles: int) -> None:
     module = largest(steps)
     arguments = data(steps, tiles)
-    tileir.interpret(module.with_functions({"f": unrolled(module)}), "f", (1,), arguments)
-    np.testing.assert_array_equal(arguments[2], expected(arguments))
+    tileir.interpret(module.with_functions({"f": unroll(module)}), "f", (1,), arguments)
+    np.testing.assert_array_equal(arguments[2], result_of(arguments))
 
 
 def test_nothing_is_loaded_where_the_loop_does_not_run() -> None:
     """The interpreter would report an access beyond the end of `a`."""
     module = largest()
     arguments = [np.zeros(1, np.float16), *data(2, 0)[1:]]
-    tileir.interpret(module.with_functions({"f": unrolled(module)}), "f", (1,), arguments)
+    tileir.interpret(module.with_functions({"f": unroll(module)}), "f", (1,), arguments)
     assert (arguments[2] == -np.inf).all()
 
 
@@ -159,4 +159,4 @@ def test_results_on_threads(tiles: int, machine: str) -> None:
     arguments = data(2, tiles)
     options: dict[str, Any] = {"num_warps": 4, "target": machine, "warp_specialize": False}
     SimtExecutor().launch(largest(), "f", (1,), arguments, **options)
-    np.testing.assert_array_equal(arguments[2], expected(arguments))
+    np.testing.assert_array_equal(arguments[2], result_of(arguments))

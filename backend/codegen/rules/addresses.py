@@ -42,7 +42,7 @@ def addresses(lowering: Lowering, op: Any) -> Fragment | None:
     dots, few rows are loaded by threads, and accumulators take the registers.
     """
     tile, function = op.result.type, lowering.function
-    if not (isinstance(tile, Tile) and function.kernel and lowering.thread.adds_wide_products):
+    if not (isinstance(tile, Tile) and function.kernel and lowering.thread.adds_wide_multiples):
         return None
     form = _from_scalar(lowering, op.result)
     if form is None or not _has_strides(form, len(tile.shape)):
@@ -146,7 +146,7 @@ class _Addresses:
         """The value of `polynomial`, an i64."""
         total = self._literal(polynomial.terms.get((), 0))
         for monomial, factor in polynomial.terms.items():
-            if monomial:  # products of two scalars of 32 bits are one instruction
+            if monomial:  # two scalars of 32 bits are multiplied by one instruction
                 product = self._symbol(monomial[0])
                 for symbol in monomial[1:]:
                     product = self.thread.binary("mul", I64, product, self._symbol(symbol))

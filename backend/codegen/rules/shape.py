@@ -102,9 +102,9 @@ def _addresses(lowering: Lowering, op: Any) -> list[Fragment]:
     if registers(op.result.type) > 1:
         from tileir.backend.codegen.rules.addresses import addresses  # loads analyses
 
-        found = addresses(lowering, op)
-        if found is not None:
-            return [found]
+        fragment = addresses(lowering, op)
+        if fragment is not None:
+            return [fragment]
     return _each_address(lowering, op)
 
 

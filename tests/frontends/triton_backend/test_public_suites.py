@@ -170,7 +170,7 @@ def runner(suites, tmp_path):
     return result
 
 
-def written(path, lines):
+def write_lines(path, lines):
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))
 
 
@@ -179,28 +179,28 @@ COMPILED, LAUNCHED = {"kernels": [["k", 4, 1, "tileir"]]}, {"launched": ["k"]}
 
 def test_failures_with_kernels_run_again_first(runner, tmp_path):
     """There may be no time for the others, such as cases of modules that are missing."""
-    written(tmp_path / "first.fla.0.log", [
+    write_lines(tmp_path / "first.fla.0.log", [
         {"case": "t.py::a", "outcome": "failed", "error": "ModuleNotFoundError"},
         {"case": "t.py::b", "outcome": "failed", **COMPILED},
         {"case": "u.py::c", "outcome": "began"},
         {"case": "u.py::d", "outcome": "passed", **COMPILED},
     ])  # fmt: skip
-    assert [(job.phase, job.files, job.cases) for job in runner.jobs_again(["fla"])] == [
-        ("again_triton", ("t.py", "u.py"), ("t.py::b", "u.py::c")),
-        ("again_tileir", ("t.py", "u.py"), ("t.py::b", "u.py::c")),
+    assert [(job.phase, job.files, job.cases) for job in runner.rerun_jobs(["fla"])] == [
+        ("rerun_triton", ("t.py", "u.py"), ("t.py::b", "u.py::c")),
+        ("rerun_tileir", ("t.py", "u.py"), ("t.py::b", "u.py::c")),
     ]
     assert [(job.phase, job.cases) for job in runner.jobs_without_kernels(["fla"])] == [
         ("later_triton", ("t.py::a",)), ("later_tileir", ("t.py::a",)),
     ]  # fmt: skip
-    written(tmp_path / "again_triton.fla.0.log", [{"case": "t.py::b", "outcome": "passed"}])
-    again = [(job.phase, job.cases) for job in runner.jobs_again(["fla"])]
-    assert again[0] == ("again_triton", ("u.py::c",)) and len(again) == 2
+    write_lines(tmp_path / "rerun_triton.fla.0.log", [{"case": "t.py::b", "outcome": "passed"}])
+    reruns = [(job.phase, job.cases) for job in runner.rerun_jobs(["fla"])]
+    assert reruns[0] == ("rerun_triton", ("u.py::c",)) and len(reruns) == 2
 
 
 def test_cases_run_again_after_those_that_compiled_their_kernels(runner, tmp_path):
     """Of the same process, in its order; a process of pytest begins with what it collected."""
     start, other = {"collected": {"t.py": 9}}, {"kernels": [["other", 4, 1, "tileir"]]}
-    written(tmp_path / "first.fla.0.log", [
+    write_lines(tmp_path / "first.fla.0.log", [
         start, {"case": "t.py::a", "outcome": "passed", **COMPILED},
         start, {"case": "t.py::b", "outcome": "passed", **COMPILED},
         {"case": "t.py::c", "outcome": "passed", **other},
@@ -208,19 +208,19 @@ def test_cases_run_again_after_those_that_compiled_their_kernels(runner, tmp_pat
         {"case": "t.py::e", "outcome": "failed", **LAUNCHED},
         {"case": "t.py::f", "outcome": "passed", **COMPILED},
     ])  # fmt: skip
-    jobs = runner.jobs_again(["fla"])
+    jobs = runner.rerun_jobs(["fla"])
     assert [job.cases for job in jobs] == [("t.py::b", "t.py::e")] * 2
     assert len({job.group for job in jobs}) == 1 and all(job.group for job in jobs)
 
 
 def test_cases_that_took_too_long_run_by_triton_where_tileir_fails_again(runner, tmp_path):
     lines = [{"case": f"t.py::{name}", **SLOW, **LAUNCHED} for name in "ab"]
-    written(tmp_path / "first.fla.0.log", lines)
-    assert runner.jobs_again(["fla"]) == runner.slow_jobs(["fla"], "triton") == []
+    write_lines(tmp_path / "first.fla.0.log", lines)
+    assert runner.rerun_jobs(["fla"]) == runner.slow_jobs(["fla"], "triton") == []
     (job,) = runner.slow_jobs(["fla"], "tileir")
     assert job.cases == ("t.py::a", "t.py::b") and not job.group
     second = [{"case": "t.py::a", "outcome": "passed"}, {**lines[1], "outcome": "failed"}]
-    written(tmp_path / "slow_tileir.fla.0.log", second)
+    write_lines(tmp_path / "slow_tileir.fla.0.log", second)
     (job,) = runner.slow_jobs(["fla"], "triton")
     assert job.cases == ("t.py::b",)
 
@@ -229,10 +229,10 @@ def test_cases_that_pass_the_second_time_run_with_memory_filled(runner, tmp_path
     """By Triton, where it passes too."""
     failed = [{"case": f"t.py::{name}", "outcome": "failed", **LAUNCHED} for name in "abc"]
     passed = [{**line, "outcome": "passed"} for line in failed]
-    written(tmp_path / "first.fla.0.log", failed)
-    written(tmp_path / "again_tileir.fla.0.log", [passed[0], failed[1], passed[2]])
+    write_lines(tmp_path / "first.fla.0.log", failed)
+    write_lines(tmp_path / "rerun_tileir.fla.0.log", [passed[0], failed[1], passed[2]])
     assert runner.filled_jobs(["fla"]) == []
-    written(tmp_path / "again_triton.fla.0.log", [passed[0], passed[1], failed[2]])
+    write_lines(tmp_path / "rerun_triton.fla.0.log", [passed[0], passed[1], failed[2]])
     (job,) = runner.filled_jobs(["fla"])
     assert (job.phase, job.cases) == ("filled_triton", ("t.py::a",))
 
@@ -241,5 +241,5 @@ def test_a_suite_whose_processes_fail_at_their_start_is_reported(runner, tmp_pat
     assert runner.not_started("fla") == "no process began"
     (tmp_path / "first.fla.0.out").write_text("Traceback\nImportError: conftest\n\n")
     assert runner.not_started("fla") == "ImportError: conftest"
-    written(tmp_path / "first.fla.0.log", [{"collected": {}}])
+    write_lines(tmp_path / "first.fla.0.log", [{"collected": {}}])
     assert runner.not_started("fla") == ""
