@@ -12,18 +12,14 @@ from typing import Any, cast
 
 import attrs
 
-from tileir.analysis.cfg import cfg
 from tileir.analysis.uses import base_pointer, definitions
 from tileir.backend.demand import check_warps, choose_warps, chosen_warps, stated_warps
-from tileir.backend.dot_stages import multiplies_by_mma, multiplies_by_threads, nests_dots
 from tileir.backend.options import Options
-from tileir.backend.shared_memory.requirements import needs
+from tileir.backend.shared_memory.requirements import may_have_hazards, needs
 from tileir.backend.stage import Scope, Stage, has_op, with_attributes, with_function
 from tileir.backend.target import Target
-from tileir.effects import Effects
 from tileir.errors import CompileError, Diagnostic
 from tileir.ir import Function, Module
-from tileir.ops.memory import Load, Store
 from tileir.ops.shape import GetElementPtr
 from tileir.passmanager.registry import PassResult
 from tileir.types import I64, Tile, element_of, shape_of
@@ -381,9 +377,6 @@ def _plan_host(module: Module, context: Context) -> Module:
 
 # Conditions of stages -------------------------------------------------------------------------
 
-_ORDERED = Effects.READ | Effects.WRITE | Effects.SYNC | Effects.OUTSIDE
-"""Effects whose order other threads may observe."""
-
 _MANY_LOOPS = 256
 """Loops of a kernel from which on they are rotated here: where LLVM rotates one, it visits all
 blocks that the loop dominates, every later loop among them."""
@@ -514,36 +507,42 @@ def _needs_shared_memory(module: Module, context: Context) -> bool:
     return any("shared" in f.attributes or needs(f) for f in functions)
 
 
-def _may_have_hazards(function: Function, context: Any) -> bool:
-    """Whether threads may need a barrier. They need none if the function only loads and stores
-    through parameters, and no path leads from an access to another one of the same parameter if one
-    of them is a store."""
-    touching = [op for op in function.ops if op.effects & _ORDERED or op.shared is not None]
-    for op in touching:
-        plain = isinstance(op, (Load, Store)) and not op.effects & Effects.SYNC
-        if not plain or op.shared is not None:
-            return True
-    defining, parameters = definitions(function), {p.value for p in function.parameters}
-    bases = {op: base_pointer(op.inputs[0], defining) for op in touching}
-    if not parameters.issuperset(bases.values()):
-        return True
-    graph = cfg(function)
-    if graph.has_cycles:
-        return any(op.mnemonic == "store" for op in touching)
-    leaving: dict[str, dict[Any, bool]] = {}
-    for label in graph.order:
-        written: dict[Any, bool] = {}
-        for other in graph.predecessors[label]:
-            for base, stores in leaving[other].items():
-                written[base] = stores or written.get(base, False)
-        for op in function.blocks[label].ops:
-            if op in bases:
-                base, stores = bases[op], op.mnemonic == "store"
-                if base in written and (stores or written[base]):
-                    return True
-                written[base] = stores
-        leaving[label] = written
-    return False
+def _nests_dots(function: Function, context: Context) -> bool:
+    """Whether a kernel that the backend has not changed yet may have a loop of dots in a loop."""
+    from tileir.analysis.loops import loops  # few need it
+
+    if not has_op(function, "dot") or any(op.mnemonic.startswith("gpu.") for op in function.ops):
+        return False
+    return any(loop.inner for loop in loops(function).by_header.values())
+
+
+def _multiplies_by_threads(function: Function, context: Context) -> bool:
+    """Whether a kernel without roles has dots left with enough rows for warpgroups."""
+    return (
+        context.target.wgmma
+        and context.num_warps % 4 == 0
+        and any(
+            op.mnemonic == "dot" and shape_of(op.results[0].type)[-2] >= 64 for op in function.ops
+        )
+        and not has_op(function, "gpu.role", "gpu.tma_load")
+    )
+
+
+def _multiplies_by_mma(function: Function, context: Context) -> bool:
+    """Whether a kernel without roles has dots left for threads whose operands are not in shared
+    memory."""
+    if not context.target.mma or has_op(function, "gpu.role"):
+        return False
+    dots = [op for op in function.ops if op.mnemonic == "dot"]
+    if not dots:
+        return False
+    defined = definitions(function)
+    origins = [defined.get(cast(Any, x)) for op in dots for x in op.inputs[:2]]
+    origins = [
+        defined.get(cast(Any, op.inputs[0])) if op is not None and op.mnemonic == "trans" else op
+        for op in origins
+    ]
+    return any(op is None or op.mnemonic != "gpu.local_load" for op in origins)
 
 
 UNTIL_LAYOUTS = (
@@ -551,15 +550,15 @@ UNTIL_LAYOUTS = (
     Stage("merge-branches", _merge_branches, _has_branches_alike),
     Stage("fold-accumulators", _fold_accumulators, _carries_integers),
     Stage("strip-mine", _strip_mine, _exceeds_registers, Scope.MODULE, "strip_mined"),
-    Stage("unroll-dot-loops", _unroll_dot_loops, nests_dots),
+    Stage("unroll-dot-loops", _unroll_dot_loops, _nests_dots),
     Stage("scalarize-pointer-steps", scalarize_steps, has_branches),
     Stage("sink-transposes", _sink_transposes, _casts_transposes),
     Stage("modulo-to-mask", _modulo_to_mask, _wraps_indices, marker="pipelined"),
     Stage("async-pipeline", _async_pipeline, _loads_ahead, marker="pipelined"),
     Stage("choose-num-warps", _choose_warps, snapshot="pipelined"),
-    Stage("multiply-stored-operands", _multiply_stored_operands, multiplies_by_threads,
+    Stage("multiply-stored-operands", _multiply_stored_operands, _multiplies_by_threads,
           marker="pipelined"),
-    Stage("stage-operands", _stage_operands, multiplies_by_mma, marker="pipelined"),
+    Stage("stage-operands", _stage_operands, _multiplies_by_mma, marker="pipelined"),
     Stage("stage-halo", _stage_halo, _may_reread, snapshot="halo", marker="halo"),
     Stage("form-remainders", _form_remainders, _divides, Scope.EACH),
     Stage("narrow-divisions", _narrow_divisions, _divides_wide, Scope.EACH),
@@ -582,7 +581,7 @@ UNTIL_LAYOUTS = (
 AFTER_LAYOUTS = (
     Stage("allocate-shared", _allocate_shared, _needs_shared_memory, Scope.MODULE, "allocated",
           "allocated"),
-    Stage("insert-barriers", _insert_barriers, _may_have_hazards, Scope.EACH, marker="barriers"),
+    Stage("insert-barriers", _insert_barriers, may_have_hazards, Scope.EACH, marker="barriers"),
     Stage("rotate", _rotate, lambda f, _: len(f.blocks) >= 2 * _MANY_LOOPS),
     Stage("plan-host", _plan_host, scope=Scope.MODULE, snapshot="barriers"),
 )  # fmt: skip

@@ -10,12 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
-from functools import cache
+from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 from tileir.analysis.cfg import cfg
 from tileir.analysis.uses import definitions
-from tileir.backend.codegen.guarded_arms import guarded_selections, lower_in_parts
 from tileir.backend.layouts.access_widths import AccessWidths
 from tileir.backend.target import Target
 from tileir.errors import CompileError, Diagnostic
@@ -28,6 +27,7 @@ from tileir.values import Constant, Operand, Undef, Value
 
 if TYPE_CHECKING:
     from tileir.backend.codegen.block_interface import BlockWriter
+    from tileir.backend.codegen.guarded_arms import GuardedSelections
     from tileir.backend.codegen.thread_interface import Handle, Thread
 
 Fragment: TypeAlias = "list[Handle]"
@@ -81,6 +81,16 @@ class Lowering:
         self.values: dict[Value, Fragment] = {}
         self._labels: dict[str, str] = {}
         self._edges: dict[str, list[tuple[str, list[Handle]]]] = {}
+
+    @cached_property
+    def _guarded(self) -> GuardedSelections | None:
+        """The selections whose arms are lowered inside branches; None if there are none."""
+        names = {op.mnemonic for op in self.function.ops} if self.guards_arms else ()
+        if "select" not in names or "fcmp" not in names:
+            return None
+        from tileir.backend.codegen.guarded_arms import guarded_selections
+
+        return guarded_selections(self.function)
 
     # Queries of rules -------------------------------------------------------------------------
 
@@ -196,16 +206,17 @@ class Lowering:
 
     def lower(self, op: Op) -> list[Fragment]:
         """The fragments of the results of `op`; empty ones if it is lowered with a later op."""
-        if self.guards_arms and op in guarded_selections(self.function).deferred:
+        if self._guarded is not None and op in self._guarded.deferred:
             return [[] for _ in op.results]
         return self.lower_here(op)
 
     def lower_here(self, op: Op) -> list[Fragment]:
         """The fragments of the results of `op`, by its rule."""
-        if self.guards_arms:
-            guarded = guarded_selections(self.function).selections.get(op)
-            if guarded is not None:
-                return lower_in_parts(self, op, guarded)
+        guarded = None if self._guarded is None else self._guarded.selections.get(op)
+        if guarded is not None:
+            from tileir.backend.codegen.guarded_arms import lower_in_parts
+
+            return lower_in_parts(self, op, guarded)
         rule = self.rules.get(op.mnemonic) or third_party_rules().get(op.mnemonic)
         if rule is None:
             raise self.refuse(op, f"has no lowering for {self.target.name}")

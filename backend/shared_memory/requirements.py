@@ -10,18 +10,25 @@ from typing import Any, NamedTuple
 
 import attrs
 
+from tileir.analysis.cfg import cfg
+from tileir.analysis.uses import base_pointer, definitions
 from tileir.backend.layouts.shape_ops import stays
 from tileir.backend.target import STATIC_SHARED_BYTES
+from tileir.effects import Effects
 from tileir.errors import CompileError, Diagnostic
 from tileir.ir import Function, Module
 from tileir.layout import differs_in_units
 from tileir.op import Op
+from tileir.ops.memory import Load, Store
 from tileir.types import Tile, element_of
 
 _BUFFER = "gpu.shared_alloc"
 
 _ALIGNMENT = 16
 """The widest access of one thread, in bytes."""
+
+_ORDERED = Effects.READ | Effects.WRITE | Effects.SYNC | Effects.OUTSIDE
+"""Effects whose order other threads may observe."""
 
 
 class SharedRequirement(NamedTuple):
@@ -82,6 +89,38 @@ def needs(function: Function) -> dict[Op, SharedRequirement]:
                 -(-size // _ALIGNMENT) * _ALIGNMENT, _alignment(op)
             )
     return requirements
+
+
+def may_have_hazards(function: Function, context: Any) -> bool:
+    """Whether threads may need a barrier. They need none if the function only loads and stores
+    through parameters, and no path leads from an access to another one of the same parameter if one
+    of them is a store."""
+    touching = [op for op in function.ops if op.effects & _ORDERED or op.shared is not None]
+    for op in touching:
+        plain = isinstance(op, (Load, Store)) and not op.effects & Effects.SYNC
+        if not plain or op.shared is not None:
+            return True
+    defining, parameters = definitions(function), {p.value for p in function.parameters}
+    bases = {op: base_pointer(op.inputs[0], defining) for op in touching}
+    if not parameters.issuperset(bases.values()):
+        return True
+    graph = cfg(function)
+    if graph.has_cycles:
+        return any(op.mnemonic == "store" for op in touching)
+    leaving: dict[str, dict[Any, bool]] = {}
+    for label in graph.order:
+        written: dict[Any, bool] = {}
+        for other in graph.predecessors[label]:
+            for base, stores in leaving[other].items():
+                written[base] = stores or written.get(base, False)
+        for op in function.blocks[label].ops:
+            if op in bases:
+                base, stores = bases[op], op.mnemonic == "store"
+                if base in written and (stores or written[base]):
+                    return True
+                written[base] = stores
+        leaving[label] = written
+    return False
 
 
 def _alignment(op: Op) -> int:

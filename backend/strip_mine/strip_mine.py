@@ -37,12 +37,14 @@ from tileir.effects import Effects
 from tileir.errors import Diagnostic
 from tileir.ir import Block, Function, Module
 from tileir.op import Op
+from tileir.ops.gpu import SharedAlloc
+from tileir.ops.private import PrivateAlloc
 from tileir.passes.dce import dce
 from tileir.passmanager.registry import PassResult, pass_, remark
 from tileir.types import shape_of
 from tileir.values import Value
 
-_BUFFERS = frozenset({"gpu.private_alloc", "gpu.shared_alloc"})
+_BUFFERS = (PrivateAlloc, SharedAlloc)
 _NESTING = 5
 """The most dimensions of a tile that are strip-mined, one after the other."""
 
@@ -170,7 +172,7 @@ def strip_mine(
 def with_stage(module: Module) -> Module:
     """`module` with stage `strip_mined` if it allocates buffers, or as it is."""
     ops = (op for function in module.functions.values() for op in function.ops)
-    if module.stage is not None or all(op.mnemonic not in _BUFFERS for op in ops):
+    if module.stage is not None or not any(isinstance(op, _BUFFERS) for op in ops):
         return module
     return module.evolve(stage="strip_mined")
 

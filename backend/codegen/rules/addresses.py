@@ -17,6 +17,7 @@ from tileir.analysis.loops import loops
 from tileir.analysis.polynomial import Iteration, Lane, Polynomial, ProgramIndex, Symbol, number
 from tileir.analysis.uses import defining_blocks
 from tileir.backend.codegen.lowering import Fragment, Lowering, contributions_overlap, scalar_of
+from tileir.backend.codegen.rules.shape import FEWEST_ROWS
 from tileir.backend.stage import has_op
 from tileir.layout import Vector
 from tileir.ops.shape import GetElementPtr, Splat
@@ -25,12 +26,6 @@ from tileir.values import Value
 
 if TYPE_CHECKING:
     from tileir.backend.codegen.thread_interface import Handle
-
-_FEWEST = 16
-"""The fewest rows of a thread from which on their addresses are distances from that of the first
-one, which takes more instructions than another address, since all its terms have 64 bits, and two
-registers. Kernels with 32 rows took 4 to 7 % less time on an H200; one with eight rows of each of
-five tensors took 3 % more."""
 
 
 def addresses(lowering: Lowering, op: Any) -> Fragment | None:
@@ -47,7 +42,7 @@ def addresses(lowering: Lowering, op: Any) -> Fragment | None:
     form = _from_scalar(lowering, op.result)
     if form is None or not _has_strides(form, len(tile.shape)):
         return None
-    if _rows(form, tile) < _FEWEST:
+    if _rows(form, tile) < FEWEST_ROWS:
         return None
     if any(contributions_overlap(tile.layout, d) for d in range(len(tile.shape))):
         return None
