@@ -83,7 +83,7 @@ class Lowering:
         self._edges: dict[str, list[tuple[str, list[Handle]]]] = {}
 
     @cached_property
-    def _guarded(self) -> GuardedSelections | None:
+    def _guards(self) -> GuardedSelections | None:
         """The selections whose arms are lowered inside branches; None if there are none."""
         names = {op.mnemonic for op in self.function.ops} if self.guards_arms else ()
         if "select" not in names or "fcmp" not in names:
@@ -206,13 +206,13 @@ class Lowering:
 
     def lower(self, op: Op) -> list[Fragment]:
         """The fragments of the results of `op`; empty ones if it is lowered with a later op."""
-        if self._guarded is not None and op in self._guarded.deferred:
+        if self._guards is not None and op in self._guards.deferred:
             return [[] for _ in op.results]
         return self.lower_here(op)
 
     def lower_here(self, op: Op) -> list[Fragment]:
         """The fragments of the results of `op`, by its rule."""
-        guarded = None if self._guarded is None else self._guarded.selections.get(op)
+        guarded = None if self._guards is None else self._guards.selections.get(op)
         if guarded is not None:
             from tileir.backend.codegen.guarded_arms import lower_in_parts
 

@@ -100,7 +100,7 @@ def test_joined_weights_are_stored_many_at_a_time() -> None:
     fewer than threads, are copied without registers."""
     ptx = compile_kernel(packed_matmul(), "sm_90a", OPTIONS).ptx
     stores = re.findall(r"st\.shared\.(\S+)", ptx)
-    assert set(stores) == {"v2.b32", "v4.b32"}, "the result, by fragments, and the weights"
+    assert set(stores) == {"v4.b32"}, "the result and the weights"
     assert "ld.global" not in ptx
 
 

@@ -31,7 +31,7 @@ BY_HAND = {
     *(case[3] for case in BUILT_OPS),
     "TIR0024",  # test_round_trip.py: a remark
     # test_modules.py, each in a test of its own
-    "TIR0225", "TIR0307", "TIR0308", "TIR0310", "TIR0401",
+    "TIR0214", "TIR0225", "TIR0307", "TIR0308", "TIR0310", "TIR0401",
 }  # fmt: skip
 
 
