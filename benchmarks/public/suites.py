@@ -399,9 +399,10 @@ def _has_configuration(root: Path) -> bool:
 
 
 def suites_of_processes(suites: list[str], count: int) -> list[str]:
-    """The suite with which each of `count` processes begins, by the weights of the suites."""
-    places: list[str] = []
-    for _ in range(count):
+    """The suite with which each of `count` processes begins, by the weights of the suites, but at
+    least one process for each suite."""
+    places = [*suites]
+    for _ in range(count - len(suites)):
         places.append(max(suites, key=lambda s: SUITES[s].weight / (places.count(s) + 1)))
     return places
 
