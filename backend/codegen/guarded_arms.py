@@ -141,7 +141,7 @@ def _lower_part(lowering: Lowering, op: Any, guarded: GuardedSelection) -> list[
 
 def _lower_all(lowering: Lowering, ops: Iterable[Op]) -> None:
     for op in ops:
-        lowering.values.update(zip(op.results, lowering.lower_here(op), strict=True))
+        lowering.values.update(zip(op.results, lowering.rule_of(op)(lowering, op), strict=True))
 
 
 def _join(lowering: Lowering, name: str, conditions: Iterable[Handle]) -> Handle:

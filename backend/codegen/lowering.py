@@ -208,19 +208,20 @@ class Lowering:
         """The fragments of the results of `op`; empty ones if it is lowered with a later op."""
         if self._guards is not None and op in self._guards.deferred:
             return [[] for _ in op.results]
-        return self.lower_here(op)
+        return self.rule_of(op)(self, op)
 
-    def lower_here(self, op: Op) -> list[Fragment]:
-        """The fragments of the results of `op`, by its rule."""
+    def rule_of(self, op: Op) -> Rule:
+        """The rule that lowers `op`. A rule that lowers a call is on the stack while the function
+        is lowered: no frame of this class comes between the two."""
         guarded = None if self._guards is None else self._guards.selections.get(op)
         if guarded is not None:
             from tileir.backend.codegen.guarded_arms import lower_in_parts
 
-            return lower_in_parts(self, op, guarded)
+            return lambda lowering, op: lower_in_parts(lowering, op, guarded)
         rule = self.rules.get(op.mnemonic) or third_party_rules().get(op.mnemonic)
         if rule is None:
             raise self.refuse(op, f"has no lowering for {self.target.name}")
-        return rule(self, op)
+        return rule
 
     def edge(self, successor: Successor) -> str:
         """The label of `successor`. Its arguments are recorded for the block parameters there."""
