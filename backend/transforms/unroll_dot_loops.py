@@ -173,6 +173,7 @@ def _fixed_operands(function: Function, loop: Loop, block: Block, warps: int) ->
         op
         for op in block.ops
         if isinstance(op, Load)
+        and op.results[0] in readers
         and not own.intersection(v for v in op.operands if isinstance(v, Value))
         and all(_may_be_stored(x, op.results[0], warps) for x in readers[op.results[0]])
     ]
