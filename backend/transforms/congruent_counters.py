@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
 import attrs
 
+from tileir.analysis.induction import InductionVariable, induction_variables
 from tileir.analysis.loops import Loop, loops
 from tileir.analysis.uses import definitions, uses
 from tileir.ir import Function
-from tileir.op import Op, Successor
+from tileir.op import Op
 from tileir.ops.arith import Add, Overflow, Sub
 from tileir.passes.dce import dce
 from tileir.types import Scalar
@@ -49,56 +50,36 @@ def merge_congruent_counters(function: Function) -> Function:
 
 def _find_replacements(function: Function, loop: Loop) -> Iterator[tuple[Op, Op | Operand]]:
     """The increments of counters that other counters replace, each with what replaces it."""
-    counters, readers = list(_counters(function, loop)), uses(function)
+    counters, readers = _counters(function, loop), uses(function)
     for each in counters:
-        if readers.get(each.value) != (each.step,):
+        if readers.get(each.value) != (each.update,):
             continue
         for other in counters:
-            distance = _difference(function, each.first, other.first)
-            is_only_counted = other is each or readers.get(other.value) == (other.step,)
-            if distance is None or is_only_counted or each.step.rhs != other.step.rhs:
+            distance = _difference(function, each.start, other.start)
+            is_only_counted = other is each or readers.get(other.value) == (other.update,)
+            if distance is None or is_only_counted or each.step != other.step:
                 continue
-            total = _reduce_to_range(each.value, distance + int(each.step.rhs.value))  # type: ignore[union-attr]
-            added = attrs.evolve(each.step, lhs=other.value, rhs=total, overflow=Overflow.NONE)
-            yield each.step, added if total.bits else other.value
+            total = _reduce_to_range(each.value, distance + cast(int, each.stride))
+            added = attrs.evolve(
+                cast(Add, each.update), lhs=other.value, rhs=total, overflow=Overflow.NONE
+            )
+            yield each.update, added if total.bits else other.value
             break
 
 
-class _Counter(NamedTuple):
-    """A parameter of a header, its value in the first iteration, and its increment."""
-
-    value: Value
-    first: Operand
-    step: Add
-
-
-def _counters(function: Function, loop: Loop) -> Iterator[_Counter]:
+def _counters(function: Function, loop: Loop) -> list[InductionVariable]:
     """The parameters that each iteration of `loop` increments by a constant."""
-    start, back = (_edges(function, label, loop.header) for label in (loop.preheader, loop.latch))
-    if len(start) != 1 or len(back) != 1:
-        return
-    parameters, producers = function.blocks[loop.header].parameters, definitions(function)
-    for value, first, following in zip(
-        parameters, start[0].arguments, back[0].arguments, strict=True
-    ):
-        step = producers.get(following) if isinstance(following, Value) else None
-        if not isinstance(step, Add) or step.lhs is not value or step.predicate is not None:
-            continue
-        if isinstance(step.rhs, Constant):
-            yield _Counter(value, first, step)
+    return [
+        variable
+        for variable in induction_variables(function, loop)
+        if isinstance(variable.update, Add) and isinstance(variable.step, Constant)
+    ]
 
 
 def _reduce_to_range(counter: Value, number: int) -> Constant:
     """`number` modulo the range of `counter`."""
     bits = cast(Scalar, counter.type).bits
     return Constant(counter.type, number % (1 << bits))
-
-
-def _edges(function: Function, label: str | None, header: str) -> list[Successor]:
-    """The edges from block `label`, if there is one, to the header."""
-    if label is None:
-        return []
-    return [e for e in function.blocks[label].terminator.successors if e.label == header]
 
 
 def _difference(function: Function, left: Operand, right: Operand) -> int | None:

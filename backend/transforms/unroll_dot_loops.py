@@ -14,7 +14,7 @@ from typing import cast
 import attrs
 
 from tileir.analysis.induction import trip_count
-from tileir.analysis.loops import Loop, loops
+from tileir.analysis.loops import Loop, is_invariant, loops
 from tileir.analysis.uses import uses
 from tileir.backend.demand import registers
 from tileir.backend.software_pipeline.warpgroup_dots import is_computed
@@ -75,9 +75,8 @@ def _iterations(function: Function, loop: Loop) -> int:
         return 0
     around = loops(function).by_header[loop.parent]
     ops = [op for label in around.blocks for op in function.blocks[label].ops]
-    if [op for op in ops if isinstance(op, Dot)] != [op for op in body.ops if isinstance(op, Dot)]:
-        return 0
-    if sum(isinstance(op, Dot) for op in ops) != 1 or len(around.inner) != 1:
+    dots = [op for op in ops if isinstance(op, Dot)]
+    if len(dots) != 1 or dots[0] not in body.ops or len(around.inner) != 1:
         return 0
     if any(op.effects & (Effects.WRITE | Effects.SYNC) for op in ops):
         return 0
@@ -164,17 +163,13 @@ def _fixed_operands(function: Function, loop: Loop, block: Block, warps: int) ->
     """The loads of `block` whose addresses and masks `loop` does not change, and that are only
     operands A of dots, or B of dots that `warps` compute as warpgroups: these are stored before the
     loop, where others B would stay in registers."""
-    inside = [function.blocks[label] for label in loop.blocks]
-    own = {p for b in inside for p in b.parameters} | {
-        v for b in inside for op in b.ops for v in op.results
-    }
     readers = uses(function)
     return [
         op
         for op in block.ops
         if isinstance(op, Load)
         and op.results[0] in readers
-        and not own.intersection(v for v in op.operands if isinstance(v, Value))
+        and all(is_invariant(function, loop, v) for v in op.operands)
         and all(_may_be_stored(x, op.results[0], warps) for x in readers[op.results[0]])
     ]
 
