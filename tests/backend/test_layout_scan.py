@@ -25,7 +25,7 @@ from tileir.backend.layouts.reduction_plan import (
     scans_along,
 )
 from tileir.backend.layouts.scan_plan import scan_bytes
-from tileir.backend.simt.machine import ThreadValues
+from tileir.backend.simt.machine import SimtThread, ThreadValues
 from tileir.backend.simt.memory import SimtMemory
 from tileir.backend.target import target as target_named
 from tileir.builder import F32, I1, I8, I16, I32, Builder, arg, pointer
@@ -75,9 +75,9 @@ def check(it, fragment, expected):
                 assert fragment_value.array[t] == expected[v], (register, t, v)
 
 
-def check_scan(it, shape, axis, reverse, seed=0):
-    values = np.random.default_rng(seed).integers(-9, 9, shape)
-    value = Value(Tile(I64, shape, it))
+def check_scan(it, shape, axis, reverse, element=I64):
+    values = np.random.default_rng(0).integers(-9, 9, shape).astype(dtype_of(element))
+    value = Value(Tile(element, shape, it))
     op = Scan((value,), axis=axis, combiner=Combiner.ADD, reverse=reverse)
     lowering = machine(scan_bytes(op), it.size("warp"))
     lowering.scratch = {op: 0}
@@ -112,18 +112,25 @@ LAYOUTS = {
     "replicas": blocked_layout((8,), (0,), 2, 2),
     "lanes turned": layout(1, ((1,),), ((32,), (16,), (8,), (4,), (2,)), ((64,), (128,))),
     "warps below": layout(1, ((4,),), ((32,), (8,), (16,), (2,), (64,)), ((1,), (128,))),
+    "runs": layout(1, ((1,), (2,), (128,), (256,)), ((4,), (8,), (16,), (32,), (64,))),
+    "runs of warps": layout(
+        1, ((64,), (1,), (128,)), ((2,), (4,), (8,), (16,), (32,)), ((256,), (512,))
+    ),
+    "runs of lanes": layout(1, ((1,), (16,), (32,)), ((2,), (4,), (8,), (64,), (128,))),
 }
 SHAPES = {"rows": (16, 64), "columns": (16, 64), "long": (2, 1024), "odd": (5, 100),
           "three warps": (1, 192), "mma": (32, 32), "wgmma": (64, 24), "deep": (4, 8, 16),
-          "replicas": (8,), "lanes turned": (256,), "warps below": (256,)}  # fmt: skip
+          "replicas": (8,), "lanes turned": (256,), "warps below": (256,), "runs": (512,),
+          "runs of warps": (1024,), "runs of lanes": (256,)}  # fmt: skip
 
 
 @pytest.mark.sampled(6)
 @pytest.mark.parametrize("name", LAYOUTS)
 @pytest.mark.parametrize("reverse", [False, True])
-def test_scans_follow_the_layout(name, reverse):
+@pytest.mark.parametrize("element", [I32, I64], ids=["short joins", "long joins"])
+def test_scans_follow_the_layout(name, reverse, element):
     for axis in range(len(SHAPES[name])):
-        counts = check_scan(LAYOUTS[name], SHAPES[name], axis, reverse)
+        counts = check_scan(LAYOUTS[name], SHAPES[name], axis, reverse, element)
         assert counts.barriers <= 1 + (name == "warps below")
 
 
@@ -208,7 +215,7 @@ def test_any_tiling(data):
     if it.digits("lane"):
         return
     axis = data.draw(st.integers(0, rank - 1))
-    check_scan(it, shape, axis, data.draw(st.booleans()))
+    check_scan(it, shape, axis, data.draw(st.booleans()), data.draw(st.sampled_from([I32, I64])))
     check_reduction(it, shape, axis)
 
 
@@ -397,10 +404,24 @@ def test_scans_of_both_directions_in_a_kernel(m, n, axis, first):
 
 def test_a_scan_by_a_function_joins_once_per_bit_of_the_lane():
     """Of 8 elements per thread, in two runs of 4: 6 joins in the thread, 5 for the lanes of each
-    run, 2 for what comes before the second run, and one for every element."""
+    run, one of the runs, and one for every element but the last of each run."""
     text = AFFINE.format(m=1, n=256, axis=1, reverse="")
     kernel = compile_kernel(parse(text), "sm_90", {"num_warps": 1})
-    assert kernel.llvm.count("call {i32, i32} @then") <= 6 + 2 * 5 + 2 + 8
+    assert kernel.llvm.count(" call {i32, i32} @f.then(") == 6 + 2 * 5 + 1 + 2 * 3
+
+
+@pytest.mark.parametrize(("element", "joins"), [(I32, 6 + 10 + 3 + 1 + 5), (I64, 6 + 10 + 1 + 6)])
+def test_runs_are_joined_one_after_the_other_where_a_join_is_long(element, joins, monkeypatch):
+    """Where it is one instruction, the shuffles of a run do not wait for those of another."""
+    counted, own = [], SimtThread.binary
+
+    def binary(thread, name, kind, *operands):
+        counted.append((name, kind))
+        return own(thread, name, kind, *operands)
+
+    monkeypatch.setattr(SimtThread, "binary", binary)
+    check_scan(blocked_layout((256,), (0,), 4, 1), (256,), 0, False, element)
+    assert counted.count(("add", element)) == joins
 
 
 def test_threads_own_neighbours_that_are_a_stride_apart():

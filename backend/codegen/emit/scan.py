@@ -33,6 +33,9 @@ from tileir.backend.layouts.scan_plan import ScanDigit, carries_flags, digits_al
 from tileir.layout import Layout, Repeat, Vector, layout
 from tileir.types import I1, I32, Element
 
+_WORD = 4
+"""Bytes of the elements that one instruction joins."""
+
 _FEW_BITS = 2
 """The number of bits of the lane for which a butterfly takes half the shuffles."""
 
@@ -55,12 +58,30 @@ class _Segment:
     carry: _Carry | None = None
 
 
+@attrs.frozen
+class _LaneTotals:
+    """The result of a scan across lanes for a block.
+
+    - `through`: the elements of the block up to and with those of this lane, joined.
+    - `mask`, `step`: the bits of the index of the lane along the axis, and the lowest of them.
+    """
+
+    through: Item
+    mask: int
+    step: int
+
+
 @attrs.define
 class _Block:
-    """Neighbours along the axis, in one row, and their total."""
+    """Neighbours along the axis, in one row, and their total.
+
+    With `lanes`, the total is that of this lane's elements, and no segment has a prefix of other
+    lanes yet.
+    """
 
     segments: list[_Segment]
     total: Item
+    lanes: _LaneTotals | None = None
 
 
 def scan_tile(lowering: Lowering, op: Any) -> list[Fragment]:
@@ -96,6 +117,8 @@ class _Scan:
                 run[0].kind
             ]
             blocks = step(blocks, run, last)
+        for block in blocks.values():
+            self._settle(block, last=True)
         return self._results(blocks, len(elements))
 
     def _items(self, flags: bool) -> Iterator[tuple[int, Vector, Item]]:
@@ -129,12 +152,16 @@ class _Scan:
             at = sum(d.step * (d.at(coordinate)) for d in run)
             key = (*vector[: self.op.axis], coordinate - at, *vector[self.op.axis + 1 :])
             rows.setdefault(key, []).append((at, block))
-        return {key: self._sequence(row) for key, row in rows.items()}
+        return {key: self._sequence(row, last) for key, row in rows.items()}
 
-    def _sequence(self, row: list[tuple[int, _Block]]) -> _Block:
+    def _sequence(self, row: list[tuple[int, _Block]], last: bool) -> _Block:
         """Join the blocks of one row, one after the other."""
         row.sort(key=lambda pair: pair[0], reverse=self.op.reverse)
         blocks = [block for _, block in row]
+        if self._joins_are_long and all(block.lanes for block in blocks):
+            return self._sequence_of_lanes(blocks, last)
+        for block in blocks:
+            self._settle(block, last=False)
         merged = blocks[0]
         for block in blocks[1:]:
             if _is_run(merged) and _is_run(block) and len(block.segments[0].items) == 1:
@@ -148,6 +175,29 @@ class _Scan:
             total = self.join(merged.total, block.total)
             merged = _Block(merged.segments + block.segments, total)
         return merged
+
+    def _sequence_of_lanes(self, blocks: list[_Block], last: bool) -> _Block:
+        """Join the blocks of one row, which are scanned across lanes, with one join for each. The
+        lane before this one then has what comes before this lane's elements, so that what precedes
+        the block is joined to it already. The shuffles of a block wait for those of the block
+        before it, which costs less than a long join."""
+        segments: list[_Segment] = []
+        before: Item | None = None
+        for block in blocks:
+            lanes = block.lanes
+            assert lanes is not None
+            through = lanes.through if before is None else self.join(before, lanes.through)
+            self._follow(block, lanes, through, before)
+            segments += block.segments
+            if not last or block is not blocks[-1]:
+                before = self._of_last_lane(lanes, through)
+        assert before is not None
+        return _Block(segments, before)
+
+    @property
+    def _joins_are_long(self) -> bool:
+        """Whether a join takes several instructions."""
+        return isinstance(self.op.combiner, str) or any(e.bytes > _WORD for e in self.elements)
 
     def _lanes(
         self, blocks: dict[Vector, _Block], run: list[ScanDigit], last: bool
@@ -164,33 +214,61 @@ class _Scan:
             alone = _single(block) and len(block.segments[0].items) == 1
             joins_least = is_function or alone or len(weights) > _FEW_BITS
             if joins_least and weights == sorted(weights):
-                self._totals_of_lanes(block, weights, last, alone)
+                block.lanes = self._totals_of_lanes(block, weights)
             else:
                 self._butterfly(block, weights, last)
         return blocks
 
-    def _totals_of_lanes(self, block: _Block, weights: list[int], last: bool, alone: bool) -> None:
+    def _totals_of_lanes(self, block: _Block, weights: list[int]) -> _LaneTotals:
         """One join for every bit of the lane: the upper half of the lanes take the total of the
-        lower half from its last lane (Sklansky, "Conditional-sum addition logic", 1960). What
-        comes before a lane is then the prefix of the lane before it."""
+        lower half from its last lane (Sklansky, "Conditional-sum addition logic", 1960)."""
         reverse = self.op.reverse
-        every = sum(weights)
-        prefix, below = block.total, 0
+        through, below = block.total, 0
         for weight in weights:
             end = weight if reverse else below
             source = self._lane(~(weight | below), end)
-            preceding = self._shuffle_from(prefix, source)
+            preceding = self._shuffle_from(through, source)
             upper = self._set(weight, not reverse)
-            prefix = self._select(upper, self.join(preceding, prefix), prefix)
+            through = self._select(upper, self.join(preceding, through), through)
             below |= weight
-        if alone:
-            block.segments[0].items[0] = prefix
-        else:
-            before = self._shuffle_from(prefix, self._lane_before(every, weights[0]))
-            self._lead(block, _Carry(before, self._has_lane_before(every)))
-        if not last:
-            source = self._lane(~every, 0 if reverse else every)
-            block.total = self._shuffle_from(prefix, source)
+        return _LaneTotals(through, sum(weights), weights[0])
+
+    def _settle(self, block: _Block, last: bool) -> None:
+        """Put what other lanes have before the elements of `block`, if it was scanned across lanes.
+        Its total is then that of all lanes, unless it is the `last`."""
+        lanes = block.lanes
+        if lanes is not None:
+            self._follow(block, lanes, lanes.through, None)
+            if not last:
+                block.total = self._of_last_lane(lanes, lanes.through)
+
+    def _follow(
+        self, block: _Block, lanes: _LaneTotals, through: Item, before: Item | None
+    ) -> None:
+        """Put what comes before this lane, that is `through` of the lane before it, before the
+        elements of `block`. The first lane has `before` there, if it is not None. Where a lane has
+        all elements of its part of the block, `through` is the result of its last one."""
+        block.lanes = None
+        final = list[_Segment]()
+        if _is_run(block):
+            (segment,) = block.segments
+            segment.items.pop()
+            final = [_Segment([segment.registers.pop()], [through])]
+            if not segment.registers:
+                block.segments = []
+        if block.segments:
+            preceding = self._shuffle_from(through, self._lane_before(lanes.mask, lanes.step))
+            follows = self._has_lane_before(lanes.mask)
+            carry = _Carry(preceding, follows)
+            if before is not None:
+                carry = _Carry(self._select(follows, preceding, before), None)
+            self._lead(block, carry)
+        block.segments += final
+
+    def _of_last_lane(self, lanes: _LaneTotals, item: Item) -> Item:
+        """`item` of the last lane."""
+        end = 0 if self.op.reverse else lanes.mask
+        return self._shuffle_from(item, self._lane(~lanes.mask, end))
 
     def _butterfly(self, block: _Block, weights: list[int], last: bool) -> None:
         """A shuffle and a join of totals for every bit of the lane; what comes before a lane is
@@ -214,6 +292,8 @@ class _Scan:
         self, blocks: dict[Vector, _Block], run: list[ScanDigit], last: bool
     ) -> dict[Vector, _Block]:
         lowering, thread = self.lowering, self.lowering.thread
+        for block in blocks.values():
+            self._settle(block, last=False)
         place, run_number = self._place(run), self._number(run)
         indices = {vector: self._index(vector, run) for vector in blocks}
 
