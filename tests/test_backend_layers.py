@@ -16,7 +16,7 @@ FLOORS = (
     frozenset({"launch_arguments", "options", "processors", "stage"}),
     frozenset({"array_spans", "machine_code", "target", "worker"}),
     frozenset({"demand", "gpu_models", "legal", "ptxas", "requests", "worker_pool"}),
-    frozenset({"assembler", "isolation"}),
+    frozenset({"assembler", "isolation", "live_registers"}),
     frozenset({"register_limit"}),
     # Analyses and layouts, which know no instruction text.
     frozenset({"layouts"}),

@@ -21,6 +21,8 @@ from tileir.backend.layouts.reduction_plan import (
     scans_along,
     warps_along,
 )
+from tileir.backend.live_registers import live_registers
+from tileir.backend.stage import has_op
 from tileir.ir import Function
 from tileir.layout import Layout, Repeat, layout
 from tileir.op import Op
@@ -91,12 +93,29 @@ def reduce_across_threads(lowering: Lowering, op: Any, items: list[Item]) -> lis
     if combined is None:
         function = isinstance(op.combiner, str)
         splits = _splits(len(items), len(masks), _FUNCTION if function else _NAMED)
+        splits = 0 if _fills_registers(lowering, op) else splits
         combined = _across_lanes(lowering, carried, items, masks, join, splits)
     items = combined
     if warps_along(source, op.axis) > 1:
         items = _across_warps(lowering, op, source.slice(op.axis), carried, items, join)
     return [[item[i] for item in items] for i in range(len(elements))]
 
+
+def _fills_registers(lowering: Lowering, op: Any) -> bool:
+    """Whether a thread has too few registers for what is alive across `op`. ptxas can then finish
+    the rows of a result before it begins with those of the next one, so that less is alive. If
+    lanes share the items, each result needs all of them. Results of dots are alive as a whole in
+    any order."""
+    function, target = lowering.function, lowering.target
+    if has_op(function, "dot", "gpu.wgmma"):
+        return False
+    threads = lowering.num_warps * target.lanes
+    most = min(target.max_registers, target.registers_per_processor // threads)
+    return live_registers(function).get(op, 0) > (most - _OTHERS) * threads
+
+
+_OTHERS = 16
+"""Registers of a thread for addresses, counters and what an instruction needs on the way."""
 
 _LANE_BITS = 5
 _OF_BITS = (Combiner.AND, Combiner.OR, Combiner.XOR)
