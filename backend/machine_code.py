@@ -45,8 +45,8 @@ class LoadsInFlight:
     """Loads from global memory that are in flight at once, in registers per thread that they fill.
 
     `block` is the maximum of what the loads of one basic block fill. `together` is `block` times
-    the smallest share of a block's loads that are in flight at once, over the blocks that load at
-    least half of the maximum. Both are 0 if there are no loads.
+    the smallest share of a block's loads that are in flight at once, on average over its waits,
+    over the blocks that load at least half of the maximum. Both are 0 if there are no loads.
     """
 
     together: int
@@ -76,7 +76,7 @@ class LoadsInFlight:
             blocks.append((size, of_block))
         largest = max(size for size, _ in blocks)
         together = [
-            largest * max(runs[i] for i in of_block) // size
+            -(-largest * sum(runs[i] for i in of_block) // (len(of_block) * size))
             for size, of_block in blocks
             if size and 2 * size >= largest
         ]
