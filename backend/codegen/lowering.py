@@ -8,7 +8,7 @@ one per register.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
@@ -252,7 +252,11 @@ def _thread_offset(thread: Thread, layout: Layout, dim: int, axes: Axes = THREAD
 
 def _offset_text(thread: Thread, layout: Layout, dim: int, axes: Axes) -> str | None:
     indices = [(x, {"lane": thread.lane, "warp": thread.warp}[x]) for x in axes]
-    parts = [part for x, index in indices for part in _bit_runs(thread, layout, x, index, dim)]
+    bits = {x: [vector[dim] for vector in layout.atom(x)] for x in axes}
+    if axes == THREADS and _continues(bits["lane"], bits["warp"]):
+        parts = _bit_runs(thread, [*bits["lane"], *bits["warp"]], thread.thread)
+    else:
+        parts = [part for x, index in indices for part in _bit_runs(thread, bits[x], index)]
     for axis, index in indices:
         for digit in layout.digits(axis):
             if step := digit.step[dim]:
@@ -269,12 +273,15 @@ def _offset_text(thread: Thread, layout: Layout, dim: int, axes: Axes) -> str | 
     return total
 
 
-def _bit_runs(
-    thread: Thread, layout: Layout, axis: str, index: Callable[[], str], dim: int
-) -> list[str]:
-    """One term per run of consecutive bits of `axis` whose steps along `dim` are consecutive powers
-    of two."""
-    steps = [vector[dim] for vector in layout.atom(axis)]
+def _continues(lanes: Sequence[int], warps: Sequence[int]) -> bool:
+    """Whether the steps of the bits of the warp continue those of the bits of the lane: both are
+    then one field of the index of the thread."""
+    return bool(lanes and warps and lanes[-1]) and warps[0] == 2 * lanes[-1]
+
+
+def _bit_runs(thread: Thread, steps: Sequence[int], index: Callable[[], str]) -> list[str]:
+    """One term per run of consecutive bits of `index` whose `steps` are consecutive powers of
+    two."""
     parts: list[str] = []
     start = 0
     while start < len(steps):

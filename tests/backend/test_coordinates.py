@@ -97,6 +97,32 @@ def test_coordinates_whose_bits_are_disjoint_are_added(shape):
     assert "add nsw nuw" in text and "xor" not in text and "mul" not in text
 
 
+@pytest.mark.parametrize("width", [1, 4])
+def test_lanes_and_warps_along_one_dimension_are_one_field(width):
+    """No instruction takes the lane or the warp out of the index of the thread."""
+    row, thread = blocked_layout((width * 128,), (0,), width, 4), LlvmThread()
+    lowering_of(4, thread).coordinate(row, 0, 0)
+    text = "\n".join([*thread.at_entry, *thread.lines])
+    assert "and i32" in text and ", 127" in text
+    assert ", 31" not in text and "lshr" not in text and "add" not in text
+    numbers = lowering_of(4).coordinate(row, 0, 0).array
+    assert (numbers == width * np.arange(128)).all()
+
+
+@pytest.mark.parametrize("shape", [(4, 32), (8, 16), (1, 64)])
+def test_warps_that_do_not_continue_the_lanes_are_another_field(shape):
+    """Each along a dimension of its own, or with a gap between them."""
+    rows = blocked_layout(shape, (1, 0), 1, 4)
+    disjoint = layout(1, ((32,),), tuple((1 << i,) for i in range(5)), ((64,), (128,)))
+    for it in (rows, disjoint):
+        lowering = lowering_of(4)
+        for register, dim, expected in coordinates(it, 4):
+            assert (lowering.coordinate(it, register, dim).array == expected).all()
+    thread = LlvmThread()
+    lowering_of(4, thread).coordinate(disjoint, 0, 0)
+    assert ", 31" in "\n".join([*thread.at_entry, *thread.lines])
+
+
 @pytest.mark.parametrize("seed", range(20))
 def test_coordinates_of_tiles_that_are_cut_in_any_order(seed):
     chance = random.Random(seed)
@@ -143,7 +169,7 @@ def test_what_lanes_hold_goes_to_registers(bit):
 @for_each("size", [(32, 32), (8, 64), (16, 128), (32, 30), (64, 4)])
 @for_each("element", [I8, F16, F32, F64])
 def test_columns_in_shared_memory_conflict_in_few_banks(size, element):
-    """Rows of a multiple of all banks are apart by 16 bytes more."""
+    """Rows of a multiple of all banks are disjoint by 16 bytes more."""
     place = placement(Tile(element, size, blocked_layout(size, (1, 0), 1, 1)))
     row = size[1] * element.bytes
     assert place.strides == (row + 16 * (row % 128 == 0), element.bytes)
