@@ -42,6 +42,19 @@ def test_others_are_not():
     )
 
 
+@pytest.mark.parametrize(("axis", "bits"), [(0, 64), (1, 32), (2, 32)])
+def test_a_grid_is_short_along_its_second_and_third_axis(axis, bits):
+    """The first index of a block of 2048 elements fits 32 bits there, and not along the first."""
+    text = (
+        "tir 1.0\n\ndefine kernel void @k(i64* %x, i32 %a) {\nentry:\n"
+        f"  %i = program_id i32 {{axis = {axis}}}\n  %p = sext i64 %i\n"
+        "  %first = mul i64 %p, 2048\n  %n = sext i64 %a\n  %r = srem i64 %first, %n\n"
+        "  store %x, %r\n  ret\n}\n"
+    )
+    function = narrow_divisions(parse(text).kernel())
+    assert [str(op.result.type) for op in function.ops if op.mnemonic == "srem"] == [f"i{bits}"]
+
+
 @pytest.mark.parametrize("op", ["sdiv", "srem"])
 @pytest.mark.parametrize("rounding", ["zero", "floor"])
 def test_quotients_are_the_same(op, rounding):
@@ -63,6 +76,20 @@ def test_quotients_are_the_same(op, rounding):
                     tileir.interpret(kernel, "k", (1,), {"x": x, "a": a, "b": b})
                     results.append(x[0])
                 assert results[0] == results[1]
+
+
+def test_the_compiler_narrows_those_of_tiles():
+    """A remainder of 64 bits is a branch, or a subroutine, for each element of a thread."""
+    text = (
+        "tir 1.0\n\ndefine kernel void @k(i64* %x, i32 %a) {\nentry:\n"
+        "  %i = program_id i32 {axis = 1}\n  %p = sext i64 %i\n  %first = mul i64 %p, 64\n"
+        "  %from = splat i64<64> %first\n  %lanes = make_range i32<64>\n"
+        "  %wide = sext i64<64> %lanes\n  %at = add i64<64> %from, %wide\n  %n = sext i64 %a\n"
+        "  %ns = splat i64<64> %n\n  %r = srem i64<64> %at, %ns\n  %xs = splat i64*<64> %x\n"
+        "  %q = getelementptr i64*<64> %xs, %lanes\n  store %q, %r\n  ret\n}\n"
+    )
+    ptx = compile_kernel(parse(text), "sm_90", Options(num_warps=1)).ptx
+    assert "rem.s32" in ptx and "rem.s64" not in ptx and "rem.u64" not in ptx
 
 
 def test_the_compiler_narrows_them():

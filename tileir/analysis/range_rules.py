@@ -7,6 +7,7 @@ from functools import lru_cache
 from typing import Any, TypeAlias
 
 from tileir.op import Op
+from tileir.ops.program import GRID_LIMITS
 from tileir.types import Type, element_of, shape_of
 from tileir.values import Constant, Undef
 
@@ -16,9 +17,6 @@ Range: TypeAlias = tuple[int, int]
 Rule: TypeAlias = Callable[[Any, Sequence[Any], MutableSet[Op]], Sequence["Range | None"]]
 """Maps an op, the ranges of its inputs (None for other types than integers) and the set of ops that
 do not wrap to ranges."""
-
-GRID = (1 << 31) - 1
-"""The largest number of program instances along an axis."""
 
 
 def width(type: Type) -> int:
@@ -226,11 +224,11 @@ def _make_range(op: Any, facts: Sequence[Range], exact: MutableSet[Op]) -> Seque
 
 
 def _program_id(op: Any, facts: Sequence[Range], exact: MutableSet[Op]) -> Sequence[Range]:
-    return ((0, GRID - 1),)
+    return ((0, GRID_LIMITS[op.axis] - 1),)
 
 
 def _num_programs(op: Any, facts: Sequence[Range], exact: MutableSet[Op]) -> Sequence[Range]:
-    return ((1, GRID),)
+    return ((1, GRID_LIMITS[op.axis]),)
 
 
 def _elements_of(count: int | None) -> Rule:

@@ -8,6 +8,10 @@ from tileir.op import INT, Effects, Op, attribute, family, op
 from tileir.signature import ExactType
 from tileir.types import I32, I64
 
+GRID_LIMITS = ((1 << 31) - 1, 65535, 65535)
+"""The largest extents of a grid: those of GPUs (CUDA C++ Programming Guide, "Technical
+Specifications per Compute Capability"), for every executor."""
+
 
 @family
 class GridQuery(Op):
