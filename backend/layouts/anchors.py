@@ -142,9 +142,9 @@ class AnchorLayouts:
         """Accesses in loops, and of addresses that are read and written, of functions with dots."""
         self._multiplied = frozenset[Vector]()
         """Shapes of which each warp owns consecutive rows."""
-        self._multiplies = has_op(function, "dot", "dot_scaled", "gpu.wgmma")
+        self.multiplies = has_op(function, "dot", "dot_scaled", "gpu.wgmma")
         self._nesting: Nesting | None = None
-        if function.attributes.keys() & {"micro", "nano"} and not self._multiplies:
+        if function.attributes.keys() & {"micro", "nano"} and not self.multiplies:
             from tileir.backend.layouts.hierarchical_tiling import nesting_of
 
             self._nesting = nesting_of(function)
@@ -173,13 +173,13 @@ class AnchorLayouts:
             orders = self._orders.setdefault(shape, {})
             orders[order] = orders.get(order, 0) + width
             self._widths[shape, order] = max(self._widths.get((shape, order), 1), width)
-        if self._multiplies:
+        if self.multiplies:
             self.updates = frozenset(self._updates())
             self._repeated = self.updates.union(self._accesses_in_loops())
             self._results = self._results_of_dots()
         self._narrow_scattered()
         self._widen_scanned()
-        if self._multiplies:
+        if self.multiplies:
             self._results = self._results_of_dots()
             self._multiplied = frozenset(self._shapes_of_results())
 
@@ -323,7 +323,7 @@ class AnchorLayouts:
         width = min(self.contiguity.aligned_width(op, dim), _per_access(type))
         write = bool(op.effects & Effects.WRITE)
         # Next to dots, wide loads of operands save more than wide stores, which run once.
-        sectors = write and not self._multiplies
+        sectors = write and not self.multiplies
         adds = op.mnemonic == _ATOMIC and cast(Any, op).op.value == "fadd"
         size, far = _element_bytes(type), self._is_far(op, dim)
         return _AnchoredAccess(width, size, write, frequency, sectors, adds, far)
@@ -459,6 +459,22 @@ class AnchorLayouts:
         """The number of elements that a thread reads at once."""
         return self._request(op)[2]
 
+    def loads_as_well(self, op: Op, layout: Layout) -> bool:
+        """Whether a load in `layout` takes no more instructions of a thread than in the op's own
+        layout, and a warp loads as many neighbours at once."""
+        _, (fast, *_), width = self._request(op)
+
+        def instructions(it: Layout) -> int:
+            run = vector_run(neighbours_first(it, fast), fast)
+            return it.size("register") // min(width, run)
+
+        def neighbours(it: Layout) -> int:
+            return sum(1 for vector in (*it.register, *it.lane) if vector[fast])
+
+        own = cast(Layout, self.of(op))
+        fewer = instructions(layout) <= instructions(own)
+        return fewer and neighbours(layout) >= neighbours(own)
+
     def _layout(self, shape: Vector, order: Vector, own: int = 0, least: int = 1) -> Layout:
         """The layout with the width of the accesses, or of width `own` if that is not 0, as long as
         every thread still owns an element, and of width `least` otherwise.
@@ -489,7 +505,7 @@ class AnchorLayouts:
         within, reduced = self._scanned.get(shape), None
         if within is None and shape in self._multiplied:
             return rows_per_warp_layout(shape, order, width, self.num_warps)
-        is_free = within is None and not self._multiplies
+        is_free = within is None and not self.multiplies
         if is_free and len(axes) == 1 and self._has_whole_lines(shape, order[0]):
             (axis,) = axes
             within = axis if self._loads_vectors(shape[axis]) else None
@@ -569,11 +585,14 @@ def is_access(op: Op) -> bool:
 
 
 def free_loads(anchors: AnchorLayouts) -> frozenset[Op]:
-    """Loads next to wgmma that need no layout of their own, because they have few elements, or no
-    neighbours for a vector access. Their elements then need not move between threads, which need no
-    barrier. Loads from addresses to which the kernel also stores are not free, since the stored
-    values move anyway."""
+    """Loads that need no layout of their own. Their elements then need not move between threads,
+    which need no barrier. Without dots, these are loads of at most one element for each thread;
+    next to wgmma also those that have no neighbours for a vector access. Loads from addresses to
+    which the kernel also stores are not free there, since the stored values move anyway."""
     function, few = anchors.function, _LANES * anchors.num_warps
+    if not anchors.multiplies:
+        loads = (op for op in function.ops if op.mnemonic == "load" and is_access(op))
+        return frozenset(op for op in loads if prod(shape_of(op.results[0].type)) <= few)
     if not any(op.mnemonic == "gpu.wgmma" for op in function.ops):
         return frozenset()
     return frozenset(

@@ -417,8 +417,14 @@ class ComponentLayouts:
         for value in self._members(root):
             demanded = self._layout_demanded_by_users(value)
             if demanded is not None:
-                yield LayoutPreference(demanded, cast(Tile, root.type).size)
+                if self.anchors.multiplies or self._loads_as_well(root, demanded):
+                    yield LayoutPreference(demanded, cast(Tile, root.type).size)
                 return
+
+    def _loads_as_well(self, root: Value, layout: Layout) -> bool:
+        """Whether the free loads of a component cost no more in `layout` than in their own."""
+        loads = (op for op in self.free if self._root(op.results[0]) is root)
+        return all(self.anchors.loads_as_well(op, layout) for op in loads)
 
     def _demanded_of_words(self, root: Value) -> Layout | None:
         """The layout in which users need a component of words that are unpacked, of transposed
