@@ -60,7 +60,9 @@ def to_ptx(
     module, machine = _optimized_module(text, target, opt_level, libraries)
     with code_generator(llvm_binding(), variant):
         ptx = machine.emit_assembly(module)
-    return _with_ptxas_entries(with_wide_multiply_adds(negations_kept(ptx)))
+    return _with_ptxas_entries(
+        with_upper_halves_masked(with_wide_multiply_adds(negations_kept(ptx)))
+    )
 
 
 def optimized_ir(
@@ -129,6 +131,17 @@ def _with_ptxas_entries(ptx: str) -> str:
     )
 
     return break_dominator_chains(ptx)
+
+
+def with_upper_halves_masked(ptx: str) -> str:
+    """`ptx`, in which conversions of the upper half of a word from bf16 mask the word. Kernels with
+    dots stay as they are: the word is then alive for longer, and of 17 such kernels that spill five
+    spill more."""
+    if "cvt.f32.bf16" not in ptx or any(word in ptx for word in (_WGMMA, "mma.sync")):
+        return ptx
+    from tileir.backend.nvptx.upper_halves import upper_halves_masked  # few kernels need it
+
+    return upper_halves_masked(ptx)
 
 
 def negations_kept(ptx: str) -> str:
