@@ -97,6 +97,12 @@ def _merge_branches(function: Function, context: Context) -> Function:
     return merge_branches(function)
 
 
+def _select_arms(function: Function, context: Context) -> Function:
+    from tileir.backend.transforms.select_arms import select_arms
+
+    return select_arms(function)
+
+
 def _fold_accumulators(function: Function, context: Context) -> Function:
     from tileir.backend.demand import warps_of
     from tileir.backend.transforms.fold_accumulators import fold_accumulators
@@ -377,6 +383,8 @@ def _plan_host(module: Module, context: Context) -> Module:
 
 # Conditions of stages -------------------------------------------------------------------------
 
+_SHORT = 8
+"""The most ops of a block whose tiles may be computed without a branch."""
 _MANY_LOOPS = 256
 """Loops of a kernel from which on they are rotated here: where LLVM rotates one, it visits all
 blocks that the loop dominates, every later loop among them."""
@@ -431,6 +439,15 @@ def _has_branches_alike(function: Function, context: Any) -> bool:
             if len(targets) == 1 and sides[0] is not sides[1]:
                 return True
     return False
+
+
+def _has_short_arms(function: Function, context: Any) -> bool:
+    """Whether a function without dots branches to a block of few ops that passes a tile on."""
+    branches = [b.successors for b in function.blocks.values() if len(b.successors) == 2]
+    sides = [function.blocks[edge.label] for edges in branches for edge in edges]
+    passed = [v for s in sides if len(s.ops) <= _SHORT for e in s.successors for v in e.arguments]
+    has_tiles = any(isinstance(v.type, Tile) for v in passed)
+    return has_tiles and not has_op(function, "dot", "dot_scaled")
 
 
 def _loads_ahead(function: Function, context: Any) -> bool:
@@ -548,6 +565,7 @@ def _multiplies_by_mma(function: Function, context: Context) -> bool:
 UNTIL_LAYOUTS = (
     Stage("legalize", _legalize, scope=Scope.MODULE, snapshot="legal"),
     Stage("merge-branches", _merge_branches, _has_branches_alike),
+    Stage("select-arms", _select_arms, _has_short_arms),
     Stage("fold-accumulators", _fold_accumulators, _carries_integers),
     Stage("strip-mine", _strip_mine, _exceeds_registers, Scope.MODULE, "strip_mined"),
     Stage("unroll-dot-loops", _unroll_dot_loops, _nests_dots),
@@ -593,6 +611,7 @@ GPU = (*UNTIL_LAYOUTS, *AFTER_LAYOUTS)
 ORDER = (
     ("legalize", "merge-branches", "branches call what is inlined"),
     ("merge-branches", "strip-mine", "a tile that both branches load is in one block"),
+    ("select-arms", "strip-mine", "a tile that is selected is in one block"),
     ("legalize", "strip-mine", "calls are inlined and decomposed ops are visible"),
     ("fold-accumulators", "strip-mine", "a folded accumulator fits into registers"),
     ("strip-mine", "scalarize-pointer-steps", "loops over chunks move pointers, too"),
