@@ -1,0 +1,20 @@
+"""Times of cases that ran in both orders of the compilers."""
+
+
+def row(**us):
+    kernels = [{"kernel": name, "us": x, "registers": 32} for name, x in us.items()]
+    return {"case": "a", "kernels": kernels, "other_us": 1.0, "host_us": 20.0}
+
+
+def test_the_least_time_of_each_kernel_counts(benchmarks):
+    least = benchmarks("public.measure").with_least_times
+    first, repeated = row(f=2.0, g=3.0, h=1.0), row(f=2.1, g=2.5)
+    repeated["host_us"] = 15.0
+    assert least(first, repeated) == {**row(f=2.0, g=2.5, h=1.0), "host_us": 15.0}
+
+
+def test_a_case_that_fails_once_keeps_its_times(benchmarks):
+    least = benchmarks("public.measure").with_least_times
+    failed = {"case": "a", "error": "over 25 s"}
+    assert least(row(f=2.0), failed) == row(f=2.0)
+    assert least(failed, row(f=2.0)) == failed
