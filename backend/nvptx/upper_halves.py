@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 
 _PARTS = re.compile(r"\tmov\.b32 \t\{(%rs\d+), (%rs\d+)\}, (%r\d+);$")
-_WIDENS = re.compile(r"\tcvt\.f32\.bf16 \t(%[rf]\d+), (%rs\d+);$")
+_WIDENS = re.compile(r"\tcvt\.f32\.bf16 \t(%r\d+), (%rs\d+);$")
 _ONE = re.compile(r"\t[\w.]+ +\t(%\w+)[^;]*;$")
 _REGISTER = re.compile(r"%[a-z]+\d+\b")
 
