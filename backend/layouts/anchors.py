@@ -438,10 +438,9 @@ class AnchorLayouts:
         """Whether an access from `layout` is as good as from the op's own layout: it is as wide in
         the same direction, or the tile is too small for it to matter.
 
-        Next to dots, a store in a loop that writes less than a word at once uses its own layout. If
-        threads owned neighbours, lanes would leave gaps, so that an instruction would access many
-        lines, and several instructions would write each sector. Outside of loops, other blocks
-        multiply meanwhile, and fewer blocks are resident if threads need many addresses.
+        Next to dots, a store that writes less than a word at once uses its own layout. If threads
+        owned neighbours, lanes would leave gaps, so that an instruction would access many lines,
+        and several instructions would write each sector.
         """
         shape, order, width = self._request(op)
         if prod(shape) <= _LANES * self.num_warps:
@@ -451,7 +450,8 @@ class AnchorLayouts:
         if ordered is not layout and run * _element_bytes(op.inputs[0].type) > VECTOR_BYTES:
             return False  # lanes would leave gaps, and several instructions write each sector
         narrow = width * _element_bytes(op.inputs[0].type) < _WORD
-        if narrow and op in self._repeated and width == vector_run(own, order[0]) < run:
+        scatters = op in self._repeated or (self.multiplies and bool(op.effects & Effects.WRITE))
+        if narrow and scatters and width == vector_run(own, order[0]) < run:
             return False
         return layout.extents == own.extents and width <= run
 

@@ -583,13 +583,13 @@ def test_whole_sectors_are_written_of_what_a_loop_accumulates(repeated):
 
 @pytest.mark.parametrize(
     ("element", "aligned", "repeated", "moved"),
-    [(BF16, 2, True, 1), (BF16, 2, False, 0), (BF16, 4, True, 0), (F32, 4, True, 0)],
+    [(BF16, 2, True, 1), (BF16, 2, False, 1), (BF16, 4, True, 0), (F32, 4, True, 0)],
 )
-def test_a_loop_writes_single_halves_of_what_dots_compute_by_neighbouring_lanes(
+def test_neighbouring_lanes_write_single_halves_of_what_dots_compute(
     element, aligned, repeated, moved
 ):
     """A thread has two neighbours of a result. Where the address allows one instruction for both,
-    where an element is a word, and where the store runs once, the result is written from there."""
+    and where an element is a word, the result is written from there."""
     b = Builder()
     types = {"x": arg(pointer(BF16), aligned=16), "y": arg(pointer(element), aligned=aligned)}
     with b.kernel("k", **types, n=I32) as (x, y, n):
