@@ -264,6 +264,12 @@ def test_kernels_with_dots_are_limited_where_few_registers_are_missing():
     assert choose(code(208, 8), {}, warps=4, dots=True) == 208, "accumulators would be spilled"
 
 
+@pytest.mark.parametrize(("dots", "limit"), [(True, 40), (False, None)])
+def test_kernels_with_dots_are_limited_for_a_sixth_block(dots, limit):
+    """Their blocks wait at a barrier in each iteration."""
+    assert RegisterChoice(MACHINE, 8, 37632, alone=False, dots=dots).limit(47) == limit
+
+
 def test_the_order_with_which_more_blocks_are_resident_is_chosen():
     choice = RegisterChoice(MACHINE, 16, 0, alone=False)
     assert choice.may_gain(CodeVariant.PROGRAM_ORDER, code(94, 16)), "one block of four"
