@@ -7,9 +7,8 @@ exactly where the mask does. A dimension without extent has every lane.
 from __future__ import annotations
 
 import random
-from itertools import product
 from math import prod
-from typing import Any
+from typing import Any, TypeAlias
 
 import attrs
 import numpy as np
@@ -36,7 +35,11 @@ from tileir.machine import Machine, Tensor
 from tileir.refusal import Refusal
 from tileir.textual import parse
 
+Array: TypeAlias = np.ndarray[Any, Any]
+
 SHAPE = (4, 8)
+LANES = np.indices(SHAPE)
+"""The coordinate of each lane, by dimension."""
 PARAMETERS = ("m", "n", "k", "s", "t")
 """Extents, an index, and strides."""
 UNIFORM = ("p0", "p1", "i", "k", "one")
@@ -91,7 +94,7 @@ def total(terms: dict[str, int], numbers: dict[str, int]) -> int:
 
 RELATIONS = {
     "slt": lambda a, b: a < b, "sle": lambda a, b: a <= b, "sgt": lambda a, b: a > b,
-    "sge": lambda a, b: a >= b, "ult": lambda a, b: 0 <= a < b,
+    "sge": lambda a, b: a >= b, "ult": lambda a, b: (0 <= a) & (a < b),
 }  # fmt: skip
 MIRRORED = {"slt": "sgt", "sle": "sge", "sgt": "slt", "sge": "sle"}
 
@@ -107,18 +110,20 @@ class Example:
     conditions: list[tuple[int, str, dict[str, int], dict[str, int]]]
     """Dimension, relation, what is added to the lane, and what it is compared with."""
 
-    def address(self, lanes: tuple[int, ...], numbers: dict[str, int]) -> int:
-        places = zip(self.starts, self.strides, lanes, strict=True)
+    def addresses(self, numbers: dict[str, int]) -> Array:
+        """The address of each lane."""
+        places = zip(self.starts, self.strides, LANES, strict=True)
         return total(self.more, numbers) + sum(
-            (total(start, numbers) + lane) * total(stride, numbers)
-            for start, stride, lane in places
+            (total(start, numbers) + lanes) * total(stride, numbers)
+            for start, stride, lanes in places
         )
 
-    def is_masked_in(self, lanes: tuple[int, ...], numbers: dict[str, int]) -> bool:
-        return all(
-            RELATIONS[relation](lanes[dim] + total(left, numbers), total(right, numbers))
-            for dim, relation, left, right in self.conditions
-        )
+    def mask(self, numbers: dict[str, int]) -> Array:
+        """Whether each lane is loaded."""
+        result = np.ones(SHAPE, bool)
+        for dim, relation, left, right in self.conditions:
+            result &= RELATIONS[relation](LANES[dim] + total(left, numbers), total(right, numbers))
+        return result
 
 
 def some_terms(chance: random.Random, names: tuple[str, ...], most: int) -> dict[str, int]:
@@ -222,7 +227,7 @@ def access_of(text: str) -> TensorAccess | Refusal:
     return delinearize(facts, load.pointer, load.mask, 2)
 
 
-def value_of(form: Polynomial, lane: int | None, numbers: dict[str, int]) -> int:
+def value_of(form: Polynomial, numbers: dict[str, int]) -> int:
     def of(which: Any) -> int:
         if isinstance(which, Iteration):
             return numbers["i"]
@@ -231,28 +236,23 @@ def value_of(form: Polynomial, lane: int | None, numbers: dict[str, int]) -> int
         assert not isinstance(which, Lane)
         return numbers[{"q0": "p0", "q1": "p1"}.get(which.name, which.name)]
 
-    return form.evaluate(of) + (lane or 0)
+    return form.evaluate(of)
 
 
 def check(one: Example, access: TensorAccess, numbers: dict[str, int]) -> None:
-    dimensions = access.dimensions
-    is_nonnegative = all(value_of(d.maybe_negative, 0, numbers) >= 0 for d in dimensions)
-    for lanes in product(*map(range, SHAPE)):
-        indices = [
-            value_of(d.start, None if d.tile_dim is None else lanes[d.tile_dim], numbers)
-            for d in dimensions
-        ]
-        strides = [value_of(d.stride, 0, numbers) for d in dimensions]
-        place = value_of(access.offset, 0, numbers)
-        place += sum(i * s for i, s in zip(indices, strides, strict=True))
-        assert place == one.address(lanes, numbers), one.text
-        if not is_nonnegative:
-            continue
-        has = all(
-            i >= 0 and (d.extent is None or i < value_of(d.extent, 0, numbers))
-            for i, d in zip(indices, dimensions, strict=True)
-        )
-        assert has == one.is_masked_in(lanes, numbers), (lanes, numbers, one.text)
+    """Compare what `access` and `one` say of every lane."""
+    place: Any = value_of(access.offset, numbers)
+    has = np.ones(SHAPE, bool)
+    for dimension in access.dimensions:
+        index = value_of(dimension.start, numbers)
+        index += 0 if dimension.tile_dim is None else LANES[dimension.tile_dim]
+        place += index * value_of(dimension.stride, numbers)
+        has &= index >= 0
+        if dimension.extent is not None:
+            has &= index < value_of(dimension.extent, numbers)
+    assert np.array_equal(np.broadcast_to(place, SHAPE), one.addresses(numbers)), one.text
+    if all(value_of(d.maybe_negative, numbers) >= 0 for d in access.dimensions):
+        assert np.array_equal(has, one.mask(numbers)), (numbers, one.text)
 
 
 def some_numbers(chance: random.Random) -> dict[str, int]:
@@ -300,7 +300,7 @@ def test_an_index_that_decreases_from_a_number_of_steps(
     for _ in range(40):
         numbers = some_numbers(chance)
         check(one, access, numbers)
-        lowest = min(value_of(d.maybe_negative, 0, numbers) for d in access.dimensions)
+        lowest = min(value_of(d.maybe_negative, numbers) for d in access.dimensions)
         assert lowest == min(total({**steps, **start}, numbers), 0)
 
 
@@ -334,8 +334,8 @@ def test_an_extent_is_what_an_index_is_compared_with(
         numbers = some_numbers(chance)
         check(one, access, numbers)
         assert rows.extent is not None
-        assert value_of(rows.start, 0, numbers) == total(first, numbers)
-        assert value_of(rows.extent, 0, numbers) == total(extent, numbers)
+        assert value_of(rows.start, numbers) == total(first, numbers)
+        assert value_of(rows.extent, numbers) == total(extent, numbers)
 
 
 def test_a_term_belongs_to_the_longest_stride_that_divides_it() -> None:
