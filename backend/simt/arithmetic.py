@@ -217,8 +217,7 @@ class ArithmeticOps:
         if name in _MAY_OVERFLOW and element is not I1:
             overflows = _MAY_OVERFLOW[name](a.array, b.array) & self.active
             assert not overflows.any(), f"{name} of the least number by -1 is undefined in LLVM"
-        with np.errstate(all="ignore"):
-            return self.as_handle(table[name](a.array, b.array), element)
+        return self.as_handle(table[name](a.array, b.array), element)
 
     def intrinsic(self, name: str, element: Element, *operands: Any, flags: str = "") -> Any:
         with np.errstate(all="ignore"):

@@ -166,7 +166,7 @@ class GlobalView:
         plain = at[~traffic.added[at]] if add else at
         traffic.check_fenced(plain, does)
         traffic.copies.append(by)
-        np.add.at(traffic.flying, at, 1)
+        traffic.flying[at] += 1
         traffic.newest[at], traffic.added[at] = len(traffic.copies) - 1, add
         return CopyTarget(parts, at, add)
 
@@ -174,7 +174,7 @@ class GlobalView:
         """Record that `thread` has waited for the completion of a copy: what follows is ordered
         after the copy's writes."""
         at = landing.at
-        np.subtract.at(self.traffic.flying, at, 1)
+        self.traffic.flying[at] -= 1
         self.traffic.wrote(self.view.agent, self.view.clock, at, threads=False)
         for number, part in landing.parts:
             self.shadows[number].wrote(part, thread)
@@ -191,5 +191,5 @@ class GlobalView:
 
     def end_reading(self, at: Array, agent: int, clock: int) -> None:
         """The copy of `agent` has read its bytes; threads that wait for it acquire its `clock`."""
-        np.subtract.at(self.traffic.reading, at, 1)
+        self.traffic.reading[at] -= 1
         self.traffic.has_read(agent, clock, at)

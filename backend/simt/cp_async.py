@@ -69,9 +69,9 @@ class Copies:
         at = (copy.offset[copy.in_flight][:, None] + span).reshape(-1)
         if landed:
             self.memory.expect(at, False)
-        for i in range(copy.data.shape[1]):
-            value = copy.data[:, i] if landed else np.zeros(self.threads, np.uint8)
-            self.memory.store_shared(copy.offset + i, value, copy.in_flight)
+        size = copy.data.shape[1]
+        values = copy.data if landed else np.zeros((self.threads, size), np.uint8)
+        self.memory.store_shared(copy.offset, values.view(f"V{size}")[:, 0], copy.in_flight)
         if not landed:
             self.memory.expect(at, True)
             self.memory.written[at] = False

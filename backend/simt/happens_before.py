@@ -82,7 +82,7 @@ class HappensBefore:
         for agent, clocks in self.reads.items():
             if agent != view.agent:
                 unordered = clocks[at] > clocks_seen.get(agent, 0)
-                self.refuse(unordered, at, np.full(len(at), agent), does, "read")
+                self.refuse(unordered, at, agent, does, "read")
         busy = self.reading[at] > 0
         if busy.any():
             byte = self.place(int(at[np.argmax(busy)]))
@@ -112,14 +112,15 @@ class HappensBefore:
             self.reads[agent] = np.zeros(self.size, np.int64)
         self.reads[agent][at] = clock
 
-    def refuse(self, bad: Array, at: Array, other: Array, does: str, did: str) -> None:
+    def refuse(self, bad: Array, at: Array, other: Array | int, does: str, did: str) -> None:
         """Raise RaceError, with the first bad byte, if any of the bytes `at` is `bad`: `does` is
-        the access now, `did` the earlier one, by agents `other`."""
+        the access now, `did` the earlier one, by agents `other`, or by one for all bytes."""
         if bad.any():
             first = int(np.argmax(bad))
             raise RaceError(
                 f"race: {does} {self.place(int(at[first]))}, which "
-                f"{self.names[int(other[first])]} {did}, and nothing orders the two"
+                f"{self.names[int(np.broadcast_to(other, bad.shape)[first])]} {did}, and nothing "
+                "orders the two"
             )
 
 
@@ -235,11 +236,11 @@ class AgentClock:
         RaceError."""
         self.order.check_fenced(self.base + at, what)
         self.order.check_read(self, self.base + at)
-        np.add.at(self.order.reading, self.base + at, 1)
+        self.order.reading[self.base + at] += 1
 
     def end_reading(self, at: Array) -> None:
         """Record the end of an asynchronous read."""
-        np.subtract.at(self.order.reading, self.base + at, 1)
+        self.order.reading[self.base + at] -= 1
         self.order.read(self, self.base + at)
 
     def check_leave(self) -> None:
@@ -256,7 +257,7 @@ class AgentClock:
         for agent, clocks in order.reads.items():
             if not here[agent]:
                 unordered = clocks[mine] > self.clocks.get(agent, 0)
-                order.refuse(unordered, at, np.full(len(at), agent), does, "read")
+                order.refuse(unordered, at, agent, does, "read")
 
 
 def join(into: dict[int, int], other: dict[int, int]) -> None:

@@ -9,8 +9,8 @@ the program are uniform, and `when` computes under a mask. Shared memory is one 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Generator, Hashable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, TypeAlias
 
 import attrs
@@ -52,6 +52,8 @@ _REDUCTIONS: Mapping[str, np.ufunc] = {
 }  # fmt: skip
 """The operations of `redux.sync`, by combiner."""
 
+_NO_CONTEXT = nullcontext()
+
 
 @attrs.frozen(eq=False)
 class ThreadValues:
@@ -90,7 +92,9 @@ class SimtThread(
 
     def as_handle(self, array: Any, element: Element) -> ThreadValues:
         """A handle for `array`, one number or one per thread."""
-        values = np.asarray(array).astype(self.dtype(element), copy=False)
+        values, dtype = np.asarray(array), self.dtype(element)
+        if values.dtype != dtype:
+            values = values.astype(dtype)
         if values.shape != (self.threads,):
             values = np.broadcast_to(values, (self.threads,))
         return ThreadValues(values)
@@ -131,12 +135,11 @@ class SimtThread(
     ) -> ThreadValues:
         return self.advance(kind, pointer, index, width)
 
-    @contextmanager
-    def running(self, execution: Any, op: Op) -> Generator[None, None, None]:
-        """Around the rule of `op`."""
+    def running(self, execution: Any, op: Op) -> AbstractContextManager[None]:
+        """Begin `op`, and return a context for its rule."""
         self.op, self.runs = op, self.runs + 1
         self.memory.begin(self.runs, op)
-        yield
+        return _NO_CONTEXT
 
     # Thread indices and synchronization -------------------------------------------------------
 
@@ -329,7 +332,8 @@ def run(
     x, y, z = extents
     every = ((k, j, i) for k in range(z) for j in range(y) for i in range(x))
     programs = every if only is None else iter([(*only, 0, 0)[2::-1]])
-    done = {"barriers": launch.run((p[::-1] for p in programs), seed, allow_races)}
+    with np.errstate(all="ignore"):  # once for all operations: GPUs trap in none
+        done = {"barriers": launch.run((p[::-1] for p in programs), seed, allow_races)}
     memory.write_back()
     if output is not None:
         output += memory.printed

@@ -69,6 +69,8 @@ class SimtMemory:
     """Threads that acquired by the op that runs."""
     acquired: Array = attrs.field(init=False, factory=lambda: np.zeros(1024, bool))
     """Threads with an acquire since the last barrier."""
+    noted: bool = attrs.field(init=False, default=False)
+    """Whether a thread is in `present` or `acquiring`."""
 
     time_limit: float | None = attrs.field(init=False, default=None)
     deadline: float = attrs.field(init=False, default=float("inf"))
@@ -183,6 +185,7 @@ class SimtMemory:
         """Record the acquire of the `active` threads. The others see it after a barrier."""
         if semantics in ("acquire", "acq_rel"):
             self.acquiring[: len(active)] |= active
+            self.noted = True
 
     def _touch(
         self, number: int, at: Array, threads: Array, atomic: bool, same: Array | None = None,
@@ -207,7 +210,7 @@ class SimtMemory:
                 self.seen.change if atomic else self.seen.read if same is None else self.seen.write
             )
             touch(number, at)
-        self.present[threads] = True
+        self.present[threads] = self.noted = True
 
     def _check_acquired(self, threads: Array) -> None:
         """Raise RaceError where a thread proceeds without a barrier after another thread's
@@ -225,10 +228,10 @@ class SimtMemory:
     def begin(self, run: int, op: Op | None = None) -> None:
         """Op number `run` begins."""
         self.run, self.op = run, op
-        self.acquired |= self.acquiring
-        self.acquiring[:] = False
-        self.waiting |= self.present
-        self.present[:] = False
+        if self.noted:
+            self.acquired |= self.acquiring
+            self.waiting |= self.present
+            self.acquiring[:], self.present[:], self.noted = False, False, False
 
     def check_released(self, semantics: str, active: Array) -> None:
         """An atomic that releases, by the threads `active`, must come after what others did."""
@@ -263,10 +266,12 @@ class SimtMemory:
         unplaced = active.copy()
         for number, (base, span) in enumerate(self.buffers):
             index = address - base
-            where = unplaced & (index >= 0) & (index + size <= len(span.data))
+            where = unplaced & (index >= 0) & (index <= len(span.data) - size)
             if where.any():
                 yield number, index[where], where
                 unplaced &= ~where
+            if not unplaced.any():
+                return
         if unplaced.any():
             raise OutsideError(
                 f"thread {np.argmax(unplaced)} accesses {size} bytes outside every buffer"
@@ -319,7 +324,7 @@ class SimtMemory:
         self.written[at] = True
         return at
 
-    def load_shared(self, offset: Array, dtype: Any, active: Array, is_bool: bool) -> Array:
+    def load_shared(self, offset: Array, dtype: Any, active: Array) -> Array:
         """The contents at `offset`. Reading bytes that another thread wrote since the last barrier,
         or that were never written, is an error."""
         values = np.zeros(len(offset), dtype)

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from tileir.backend.codegen.thread_operands import AccessAttributes, AtomicOrder
-from tileir.types import I1, Element
+from tileir.types import Element
 
 Array: TypeAlias = np.ndarray[Any, Any]
 
@@ -151,19 +151,17 @@ class MemoryOps:
     def load_shared(self, element: Element, count: int, offset: Any) -> list[Any]:
         size = element.bytes
         self.memory.check_aligned(offset.array, size * count, self.active)
-        at = [offset.array.astype(np.int64) + i * size for i in range(count)]
-        kind = self.dtype(element)
-        return [
-            self.as_handle(self.memory.load_shared(a, kind, self.active, element is I1), element)
-            for a in at
-        ]
+        at, whole = offset.array.astype(np.int64), np.dtype(f"V{size * count}")
+        read = self.memory.load_shared(at, whole, self.active)
+        parts = read.view(self.dtype(element)).reshape(-1, count)
+        return [self.as_handle(part, element) for part in np.ascontiguousarray(parts.T)]
 
     def store_shared(self, element: Element, offset: Any, values: Sequence[Any]) -> None:
         size = element.bytes
         self.memory.check_aligned(offset.array, size * len(values), self.active)
-        for i, value in enumerate(values):
-            at = offset.array.astype(np.int64) + i * size
-            self.memory.store_shared(at, value.array, self.active)
+        parts = np.stack([value.array for value in values], axis=-1)
+        whole = np.ascontiguousarray(parts).view(f"V{size * len(values)}")[:, 0]
+        self.memory.store_shared(offset.array.astype(np.int64), whole, self.active)
 
     def add_shared(self, offset: Any, value: Any) -> None:
         self.memory.add_shared(offset.array.astype(np.int64), value.array, self.active)

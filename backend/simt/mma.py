@@ -4,6 +4,7 @@ scattered again."""
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -31,10 +32,8 @@ class Matrices:
         naming = self.active & (lane < 8 * count)
         at = offset.array.astype(np.int64) + constant
         self.memory.check_aligned(at, 16, naming)
-        raw = np.stack(
-            [self.memory.load_shared(at + i, np.dtype(np.uint8), naming, False) for i in range(16)],
-            axis=-1,
-        ).reshape(-1, 4, 8, 16)
+        read = self.memory.load_shared(at, np.dtype("V16"), naming)
+        raw = read.view(np.uint8).reshape(-1, 4, 8, 16)
         handles: list[Any] = []
         size = element.bytes
         for matrix in range(count):
@@ -66,10 +65,9 @@ class Matrices:
                 part = halves.view(np.uint8)
             rows[:, matrix] = part
         naming = self.active & (np.arange(self.threads) % 32 < 8 * count)
-        at, row_addresses = offset.array.astype(np.int64) + constant, rows.reshape(self.threads, 16)
+        at = offset.array.astype(np.int64) + constant
         self.memory.check_aligned(at, 16, naming)
-        for i in range(16):
-            self.memory.store_shared(at + i, np.ascontiguousarray(row_addresses[:, i]), naming)
+        self.memory.store_shared(at, rows.reshape(self.threads, 16).view("V16")[:, 0], naming)
 
     def mma(
         self, kind: MmaInstruction, a: Sequence[Any], b: Sequence[Any], c: Sequence[Any],
@@ -99,6 +97,7 @@ class Matrices:
             raise AssertionError("an instruction of the whole warp that some lanes skip")
 
 
+@cache
 def _places(vectors: tuple[Vectors, Vectors]) -> tuple[Array, Array]:
     """Row and column of every register of every lane: two arrays [register, lane]."""
     registers, lanes = vectors

@@ -93,9 +93,8 @@ class ShadowMemory:
     stored: Array = attrs.field(init=False)
 
     def __attrs_post_init__(self) -> None:
-        self.writer, self.reader, self.changer, self.run, self.stored = (
-            np.zeros(self.size, np.int64) for _ in range(5)
-        )
+        stamps = np.zeros((5, self.size), np.int64)
+        self.writer, self.reader, self.changer, self.run, self.stored = stamps
 
     def read(self, at: Array, threads: Array) -> None:
         """Check and record that `threads[i]` reads byte `at[i]`. Raises RaceError."""
@@ -169,17 +168,20 @@ class ShadowMemory:
         """Record in `stamps` that `threads` accessed the bytes `at`, in addition to those since the
         last barrier."""
         epoch = self.clock.epoch << _BITS
-        last = stamps[at]
-        stamps[at] = epoch | threads
-        if (stamps[at] != epoch | threads).any():
+        last, own = stamps[at], epoch | threads
+        stamps[at] = own
+        if (stamps[at] != own).any():
             order = np.argsort(at, kind="stable")
             at, threads, last = at[order], threads[order], last[order]
             first = np.flatnonzero(np.concatenate([[True], at[1:] != at[:-1]]))
             low, high = (f.reduceat(threads, first) for f in (np.minimum, np.maximum))
             at, last, threads = at[first], last[first], _together(low, high)
             stamps[at] = epoch | threads
+        since = last >= self.clock.block << _BITS
+        if not since.any():
+            return
         code = last & _THREAD
-        since = (last >> _BITS >= self.clock.block) & (code != threads)
+        since &= code != threads
         if since.any():
             same = (_warp(code) == _warp(threads)) & (_warp(code) >= 0)
             now = last >> _BITS == self.clock.epoch
@@ -193,8 +195,11 @@ class ShadowMemory:
 
     def _conflict(self, stamps: Array, at: Array, threads: Array, does: str, did: str) -> None:
         seen = stamps[at]
+        since = seen >= self.clock.block << _BITS
+        if not since.any():
+            return
         stamp, code = seen >> _BITS, seen & _THREAD
-        bad = (stamp >= self.clock.block) & (code != threads)
+        bad = since & (code != threads)
         if not bad.any():
             return
         bad &= (stamp == self.clock.epoch) | (_warp(code) != threads >> _WARP)
@@ -219,14 +224,24 @@ def _together(low: Array, high: Array) -> Array:
 
 def _warp(code: Array) -> Array:
     """The warp of the threads of a code; -1 if they are of several."""
-    warps = np.where(code < _OF_WARP, code >> _WARP, code - _OF_WARP)
-    return np.where(code >= _OF_GROUP, -1, warps)
+    return _WARPS[code]
 
 
 def _group(code: Array) -> Array:
     """The warpgroup of the threads of a code; -1 if they are of several."""
-    groups = np.where(code < _OF_GROUP, _warp(code) >> _GROUP, code - _OF_GROUP)
-    return np.where(code >= _ADDED, -1, groups)
+    return _GROUPS[code]
+
+
+def _warps_and_groups() -> tuple[Array, Array]:
+    """The warp and the warpgroup of each code."""
+    code = np.arange(1 << _BITS)
+    warps = np.where(code < _OF_WARP, code >> _WARP, code - _OF_WARP)
+    warps = np.where(code >= _OF_GROUP, -1, warps)
+    groups = np.where(code < _OF_GROUP, warps >> _GROUP, code - _OF_GROUP)
+    return warps, np.where(code >= _ADDED, -1, groups)
+
+
+_WARPS, _GROUPS = _warps_and_groups()
 
 
 def _name(code: int) -> str:

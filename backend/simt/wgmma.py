@@ -71,7 +71,10 @@ class PendingWgmma:
             for step in self.steps
             for at in self._operands(group, step)
         ]
-        return np.unique(np.concatenate(places))
+        at = np.concatenate(places)
+        is_read = np.zeros(at.max() + 1, bool)
+        is_read[at] = True
+        return np.flatnonzero(is_read)
 
     def _operands(self, group: int, step: WgmmaStep) -> list[Array]:
         size, (left, right) = self.kind.bits // 8, self.kind.turned
@@ -98,11 +101,7 @@ class PendingWgmma:
             tiles[step.accumulator] = multiply_accumulate(
                 kind, left, right, tiles[step.accumulator]
             )
-        return [
-            tiles[s][row, column][:, i]
-            for s in sorted(tiles)
-            for i in range(kind.accumulator_count)
-        ]
+        return [register for s in sorted(tiles) for register in tiles[s][row, column].T]
 
     def _initial_accumulator(self, group: int, step: WgmmaStep) -> Array:
         """The initial accumulator."""

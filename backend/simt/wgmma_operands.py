@@ -7,6 +7,7 @@ Memory Matrix Layout", "Register Fragments".
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 from typing import Any, TypeAlias
 
 import attrs
@@ -92,6 +93,7 @@ def multiply_accumulate(
         return total.astype(np.float32 if kind.accumulator is F32 else np.float16)
 
 
+@cache
 def accumulator_places(count: int) -> tuple[Array, Array]:
     """Row and column of every accumulator element of a warpgroup's threads: [thread, register]."""
     thread, i = np.arange(128)[:, None], np.arange(count)[None, :]
@@ -100,6 +102,7 @@ def accumulator_places(count: int) -> tuple[Array, Array]:
     return row, 8 * (i // 4) + 2 * (lane % 4) + i % 2
 
 
+@cache
 def operand_places(kind: WgmmaInstruction) -> tuple[Array, Array]:
     """Row and step of K of every element of A that a warpgroup's threads own for one step."""
     word = 32 // kind.bits

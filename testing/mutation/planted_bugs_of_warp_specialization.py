@@ -285,8 +285,8 @@ BUGS_OF_WARP_SPECIALIZATION: tuple[Bug, ...] = (
         ),
         (
             "a copy that has read has written",
-            "np.add.at(traffic.flying, at, 1)",
-            "np.add.at(traffic.flying, at, 0)",
+            "traffic.flying[at] += 1",
+            "traffic.flying[at] += 0",
         ),
         (
             "a copy is complete for all threads",

@@ -26,7 +26,7 @@ def write(memory, at=OWN, mask=EVERY):
 
 
 def read(memory, at=OWN, mask=EVERY):
-    return memory.load_shared(at, np.dtype(np.int32), mask, False)
+    return memory.load_shared(at, np.dtype(np.int32), mask)
 
 
 def test_own_bytes_need_no_barrier(memory):
