@@ -84,7 +84,7 @@ class HappensBefore:
                 unordered = clocks[at] > clocks_seen.get(agent, 0)
                 self.refuse(unordered, at, agent, does, "read")
         busy = self.reading[at] > 0
-        if busy.any():
+        if np.count_nonzero(busy):
             byte = self.place(int(at[np.argmax(busy)]))
             raise RaceError(f"race: {does} {byte}, which a pending wgmma or copy reads")
 
@@ -92,7 +92,7 @@ class HappensBefore:
         """Raise RaceError if threads wrote a byte without a proxy fence since. `what` describes the
         access of an asynchronous unit, for the message."""
         bad = self.unfenced[at]
-        if bad.any():
+        if np.count_nonzero(bad):
             byte = self.place(int(at[np.argmax(bad)]))
             raise RaceError(f"race: {what} {byte}, which threads wrote, without gpu.async_fence "
                             "between")  # fmt: skip
@@ -115,7 +115,7 @@ class HappensBefore:
     def refuse(self, bad: Array, at: Array, other: Array | int, does: str, did: str) -> None:
         """Raise RaceError, with the first bad byte, if any of the bytes `at` is `bad`: `does` is
         the access now, `did` the earlier one, by agents `other`, or by one for all bytes."""
-        if bad.any():
+        if np.count_nonzero(bad):
             first = int(np.argmax(bad))
             raise RaceError(
                 f"race: {does} {self.place(int(at[first]))}, which "

@@ -117,7 +117,7 @@ class SimtMemory:
         is a multiple of it (PTX ISA, "Addresses as Operands")."""
         if size not in (1, 2, 4, 8, 16):
             raise MisalignedError(f"no instruction accesses {size} bytes")
-        if (address[active] % size).any():
+        if np.count_nonzero(address[active] % size):
             raise MisalignedError(f"an access of {size} bytes that is not aligned")
 
     def load(
@@ -215,7 +215,7 @@ class SimtMemory:
     def _check_acquired(self, threads: Array) -> None:
         """Raise RaceError where a thread proceeds without a barrier after another thread's
         acquire."""
-        if not self.acquired.any():
+        if not np.count_nonzero(self.acquired):
             return
         first = int(np.argmax(self.acquired))
         conflicting = threads != first if self.acquired.sum() == 1 else np.ones(len(threads), bool)
@@ -267,12 +267,12 @@ class SimtMemory:
         for number, (base, span) in enumerate(self.buffers):
             index = address - base
             where = unplaced & (index >= 0) & (index <= len(span.data) - size)
-            if where.any():
+            if np.count_nonzero(where):
                 yield number, index[where], where
                 unplaced &= ~where
-            if not unplaced.any():
+            if not np.count_nonzero(unplaced):
                 return
-        if unplaced.any():
+        if np.count_nonzero(unplaced):
             raise OutsideError(
                 f"thread {np.argmax(unplaced)} accesses {size} bytes outside every buffer"
             )
@@ -370,14 +370,14 @@ class SimtMemory:
         """Every byte accessed, and by which thread. Raises where one is outside."""
         threads, where = np.flatnonzero(active), offset[active]
         outside = (where < 0) | (where + size > self.shared_bytes)
-        if outside.any():
+        if np.count_nonzero(outside):
             first = int(np.argmax(outside))
             raise AssertionError(
                 f"thread {threads[first]} accesses bytes {where[first]} to "
                 f"{where[first] + size - 1} of shared memory, which has {self.shared_bytes}"
             )
         at = (where[:, None] + np.arange(size)).reshape(-1)
-        if self.coming is not None and self.coming[at].any():
+        if self.coming is not None and np.count_nonzero(self.coming[at]):
             raise RaceError(
                 f"race: thread {threads[np.argmax(self.coming[at]) // size]} accesses byte "
                 f"{at[np.argmax(self.coming[at])]} of shared memory, which a copy is on its way to"

@@ -170,7 +170,7 @@ class ShadowMemory:
         epoch = self.clock.epoch << _BITS
         last, own = stamps[at], epoch | threads
         stamps[at] = own
-        if (stamps[at] != own).any():
+        if np.count_nonzero(stamps[at] != own):
             order = np.argsort(at, kind="stable")
             at, threads, last = at[order], threads[order], last[order]
             first = np.flatnonzero(np.concatenate([[True], at[1:] != at[:-1]]))
@@ -178,11 +178,11 @@ class ShadowMemory:
             at, last, threads = at[first], last[first], _together(low, high)
             stamps[at] = epoch | threads
         since = last >= self.clock.block << _BITS
-        if not since.any():
+        if not np.count_nonzero(since):
             return
         code = last & _THREAD
         since &= code != threads
-        if since.any():
+        if np.count_nonzero(since):
             same = (_warp(code) == _warp(threads)) & (_warp(code) >= 0)
             now = last >> _BITS == self.clock.epoch
             near = np.where(now, _OF_WARP + _warp(threads), threads)
@@ -196,16 +196,16 @@ class ShadowMemory:
     def _conflict(self, stamps: Array, at: Array, threads: Array, does: str, did: str) -> None:
         seen = stamps[at]
         since = seen >= self.clock.block << _BITS
-        if not since.any():
+        if not np.count_nonzero(since):
             return
         stamp, code = seen >> _BITS, seen & _THREAD
         bad = since & (code != threads)
-        if not bad.any():
+        if not np.count_nonzero(bad):
             return
         bad &= (stamp == self.clock.epoch) | (_warp(code) != threads >> _WARP)
         together = _group(code) == threads >> _WARP + _GROUP
         bad &= (stamp >= self.clock.group) | ~together
-        if not bad.any():
+        if not np.count_nonzero(bad):
             return
         first = int(np.argmax(bad))
         raise RaceError(

@@ -20,6 +20,7 @@ from tileir.backend.shared_memory.requirements import SharedMemoryPlan
 from tileir.backend.shared_memory.runtime_steps import RuntimeStep
 from tileir.backend.shared_memory.thread_conflicts import GlobalAccess, SyncScope
 from tileir.backend.simt.counts import Counts
+from tileir.backend.simt.machine import run as run_threads
 from tileir.backend.simt.shadow import RaceError
 from tileir.backend.target import target
 from tileir.builder import F32, I32, Builder, Expr, Var, pointer
@@ -158,10 +159,13 @@ def strided_program(seed: int, *, uneven: bool = False) -> Module:
 def test_threads_wait_where_rows_are_nearer_than_what_is_accessed(count: int) -> None:
     """The distance of rows is known when the kernel runs: nearer rows, and overlapping ones."""
     for seed in range(count):
-        module = strided_program(seed, uneven=seed % 2 == 1)
+        module, machine = strided_program(seed, uneven=seed % 2 == 1), target("sm_90")
+        done = run_pipeline(module, machine, Options(num_warps=4), None)
         for length in random.Random(seed).sample(LENGTHS, 4):
             x = np.zeros(SIZE, np.float32)
-            SimtExecutor().launch(module, None, 1, [x, 4, length], num_warps=4)
+            run_threads(
+                done.stages["barriers"], done.kernel, (1,), [x, 4, length], machine, done.memory, 4
+            )
 
 
 def test_threads_wait_seldom_where_rows_are_distant() -> None:
