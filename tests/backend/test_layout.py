@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
+from tests.backend.thread_coordinates import coordinates
 from tests.sizes import for_each
 from tileir import TileirError
 from tileir.layout import Layout, Repeat, layout
@@ -185,3 +186,13 @@ def test_malformed_text_is_refused(text):
     with pytest.raises(TileirError) as caught:
         parse_layout(text)
     assert caught.value.code == "TIR0701"
+
+
+def test_coordinates_of_all_threads_are_those_of_each():
+    it = layout(
+        2, [(0, 1), (3, 4)], [(1, 0), (2, 0), (0, 2), (4, 0), (8, 8)], [(16, 0)],
+        repeats=(Repeat("register", 3, 1), Repeat("warp", 2, 0)),
+    )  # fmt: skip
+    for register in range(it.size("register")):
+        for thread, coordinate in enumerate(coordinates(it, register)):
+            assert coordinate == it.coordinate(register, thread % 32, thread // 32)

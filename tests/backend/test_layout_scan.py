@@ -10,6 +10,7 @@ from hypothesis import given, settings, strategies as st
 
 import tileir
 from tests.backend.test_layout_conversion import Counting, tilings
+from tests.backend.thread_coordinates import coordinates
 from tests.sizes import few_or_all
 from tileir.backend import compile as compile_kernel
 from tileir.backend.codegen.emit.reduction import reduce_tile
@@ -50,12 +51,6 @@ def machine(need, warps):
     return Lowering(
         module, function, target_named("sm_90"), thread, AccessWidths(function), {}, {}, warps
     )
-
-
-def coordinates(it, register):
-    """The coordinate of every thread's register."""
-    lanes, warps = 32, it.size("warp")
-    return [it.coordinate(register, t % 32, t // 32) for t in range(lanes * warps)]
 
 
 def thread_values(it, values):

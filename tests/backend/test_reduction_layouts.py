@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.backend.test_layout_scan import check, coordinates, machine
+from tests.backend.test_layout_scan import check, machine
+from tests.backend.thread_coordinates import coordinates
 from tests.sizes import few_or_all, for_each
 from tileir.backend.codegen.emit.reduction import _warp_index, _writers, reduce_tile
 from tileir.backend.layouts.reduction_plan import reduces_along, reduction_bytes
