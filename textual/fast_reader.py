@@ -6,6 +6,7 @@ It reads ops and phis of the forms that the printer writes. Unusual and invalid 
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import Any, cast
 
 import attrs
@@ -48,6 +49,8 @@ _TILE = re.compile(r"([a-z]\w*\**)<(\d{1,9}(?:, \d{1,9})*)>", re.ASCII)
 _NAMES = re.compile(rf"%{NAME}|_", re.ASCII)
 _AROUND = re.compile(rf"(?:(?<!{GAP}){GAP}++)?([\[\],]){GAP}*+")
 _NOTHING: dict[str, Any] = {}
+_KEPT = 200
+"""Characters of the longest types that are remembered after the module is read."""
 
 
 class _OpForm:
@@ -83,6 +86,12 @@ class _OpForm:
         """Values stand before some of those."""
         self.type_after_optional = stated_at >= 0 and FieldKind.OPTIONAL in kinds[:stated_at]
         """An optional operand, which may be absent, comes before the explicit type."""
+
+
+@lru_cache(1024)
+def _form_of(op: type[Op]) -> _OpForm:
+    """The form of lines with `op`, in any module."""
+    return _OpForm(op)
 
 
 class _LineShape:
@@ -376,26 +385,38 @@ class FastReader:
         if mnemonic not in self._forms:
             # `phi` is not an op: `lookup` would load every family before it says so
             cls = None if mnemonic == "phi" else lookup(mnemonic)
-            self._forms[mnemonic] = None if cls is None else _OpForm(cls)
+            self._forms[mnemonic] = None if cls is None else _form_of(cls)
         form, types = self._forms[mnemonic], self.types(type_text)
         if form is None or form.type_after_optional or types is None:
             return None
         return _LineShape(form, types) if types or not form.needs_type else None
 
     def _read_types(self, text: str) -> tuple[Type, ...] | None:
-        tile = _TILE.fullmatch(text)
-        if tile is not None:
-            elements, shape = self.types(tile[1]), tuple(map(int, tile[2].split(", ")))
-            element = elements[0] if elements else None
-            fits = 0 not in shape and len(shape) <= MAX_DEPTH
-            if fits and isinstance(element, (Scalar, Pointer)):
-                return (Tile(element, shape),)
-        cursor = Cursor(text, self.file)
-        try:
-            types = read_types(cursor, self.layouts)
-        except ParseError:
-            return None
-        return types if cursor.token.kind == "end" else None
+        if "#" in text or len(text) > _KEPT:
+            return _read_types(text, self.layouts)
+        return _types_without_aliases(text)
+
+
+def _read_types(text: str, layouts: dict[str, object]) -> tuple[Type, ...] | None:
+    cursor = Cursor(text, "")
+    try:
+        types = read_types(cursor, layouts)
+    except ParseError:
+        return None
+    return types if cursor.token.kind == "end" else None
+
+
+@lru_cache(4096)
+def _types_without_aliases(text: str) -> tuple[Type, ...] | None:
+    """The types that `text` spells, in any module; None where it spells none."""
+    tile = _TILE.fullmatch(text)
+    if tile is not None:
+        elements, shape = _types_without_aliases(tile[1]), tuple(map(int, tile[2].split(", ")))
+        element = elements[0] if elements else None
+        fits = 0 not in shape and len(shape) <= MAX_DEPTH
+        if fits and isinstance(element, (Scalar, Pointer)):
+            return (Tile(element, shape),)
+    return _read_types(text, {})
 
 
 def _without_gaps(text: str) -> str:
