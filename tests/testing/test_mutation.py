@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import builtins
+import functools
 import re
 import signal
 import subprocess
@@ -287,9 +288,10 @@ def test_single_tests_that_judge_exist() -> None:
 
 
 def test_seeded_bugs_fit_the_source() -> None:
+    words_of_file = functools.cache(lambda file: words((ROOT / file).read_text()))
     for change in seeded.changes(ROOT):
         compile(change.source, change.file, "exec")
-        new_words = words(change.source) - words((ROOT / change.file).read_text())
+        new_words = words(change.source) - words_of_file(change.file)
         assert not (new_words and new_words & undefined_names(change.source)), change.name
 
 
