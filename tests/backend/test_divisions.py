@@ -48,6 +48,7 @@ def module_of(case, op, mode):
     return parse(text), narrow
 
 
+@pytest.mark.sampled(4, by="case")
 @pytest.mark.parametrize(
     ("op", "mode"),
     [("sdiv", ""), ("sdiv", "floor"), ("sdiv", "ceil"), ("udiv", ""), ("udiv", "ceil"),

@@ -79,6 +79,7 @@ def after_selection(b: Builder, x: Expr) -> Expr:
 FORMULAS = (two_ranges, three_ranges, one_range, other_range, after_selection)
 
 
+@pytest.mark.sampled(3, by="formula")
 @pytest.mark.parametrize("formula", FORMULAS)
 @pytest.mark.parametrize("element", [F32, F64])
 @pytest.mark.parametrize("warps", [1, 2, 8])

@@ -49,6 +49,7 @@ def ops_of(b: Builder, warps: int = 4) -> list[str]:
     return [op.mnemonic for op in done.stages["barriers"].kernel().ops]
 
 
+@pytest.mark.sampled(4, by="iterations")
 @pytest.mark.parametrize("warps", [1, 4])
 @pytest.mark.parametrize("iterations", [0, 1, 2, 5, 7])
 @pytest.mark.parametrize(

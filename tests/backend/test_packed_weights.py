@@ -352,6 +352,7 @@ def halved_matmul(rows: int, *, scaled: bool) -> Any:
     return b.module()
 
 
+@pytest.mark.sampled(2, by="rows")
 @pytest.mark.parametrize("iterations", [1, 4])
 @pytest.mark.parametrize("scaled", [False, True])
 @pytest.mark.parametrize("rows", [16, 32, 64])

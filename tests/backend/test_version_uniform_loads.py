@@ -54,6 +54,7 @@ def results(launch: Any, module: Any, n: int, block: int, limit: int, **options:
     return arguments[3]
 
 
+@pytest.mark.sampled(5, by="n")
 @pytest.mark.parametrize("n", [0, 1, 4])
 @pytest.mark.parametrize(("block", "limit"), [(64, 64), (100, 64), (32, 64), (1, 64), (64, 40)])
 @pytest.mark.parametrize("form", [{}, {"masked": True}, {"twice": True}])

@@ -98,6 +98,7 @@ def stored_result(module: Any, start: int, extent: int, first: int = 32) -> np.n
     return out
 
 
+@pytest.mark.sampled(3, by="end")
 @pytest.mark.parametrize("is_checked", [False, True])
 @pytest.mark.parametrize("rounding", ["zero", "floor"])
 @pytest.mark.parametrize(

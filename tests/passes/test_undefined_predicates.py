@@ -117,6 +117,7 @@ def arguments() -> list[np.ndarray]:
     return [np.arange(8, dtype=np.int32), np.zeros(8, np.int32)]
 
 
+@pytest.mark.sampled(10, by="op")
 @pytest.mark.parametrize("op", COLLECTING)
 @pytest.mark.parametrize("reason", TAKES_NO_PART)
 def test_lanes_take_no_part(reason: str, op: str) -> None:

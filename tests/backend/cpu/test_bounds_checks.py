@@ -202,6 +202,7 @@ def outcome(runner: Any, module: Module, size: int, dtype: Any, count: int, *num
     return memory.tolist(), y.tolist()
 
 
+@pytest.mark.sampled(5, by="name")
 @pytest.mark.parametrize("name", STEPPED)
 @pytest.mark.parametrize(
     ("element", "step", "count"),

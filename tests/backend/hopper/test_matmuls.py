@@ -252,6 +252,7 @@ def test_wrong_descriptors_are_wrong(
     assert same == (change == "leading" and product is _ALONG_K)
 
 
+@pytest.mark.sampled(3, by="warp_specialize")
 @pytest.mark.parametrize("warp_specialize", (True, False))
 @pytest.mark.parametrize(("imprecise", "parts"), [(128, 1), (100, 2), (64, 2), (40, 4), (31, 0)])
 def test_few_steps_are_accumulated_imprecisely(

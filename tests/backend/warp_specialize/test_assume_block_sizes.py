@@ -54,6 +54,7 @@ def results(launch: Any, n: int, block: int, **options: Any) -> Any:
     return arguments[3]
 
 
+@pytest.mark.sampled(2, by="n")
 @pytest.mark.parametrize("block", [SIZE, 2 * SIZE, 32, 100])
 @pytest.mark.parametrize("n", [64, 144])
 def test_results_stay_as_they_are(n: int, block: int) -> None:

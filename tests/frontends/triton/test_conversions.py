@@ -77,6 +77,7 @@ def reference(name: str, to: str) -> np.ndarray[Any, Any]:
         return wide.astype(kind_of(to))
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("name", ("int1", *INTEGERS, *FLOATS))
 def test_conversions_to_every_type(name: str) -> None:
     """An integer is widened by its own sign, and a float becomes an integer by the sign of that.
@@ -232,6 +233,7 @@ def operations_of(name: str) -> list[tuple[str, str, str]]:
     return result
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("name", ("int1", *INTEGERS, *FLOATS))
 def test_numbers_take_part_as_tensors_of_the_type_in_common(name: str) -> None:
     cases = operations_of(name)
