@@ -100,7 +100,8 @@ def _same(f: RegionReader, s: Operation) -> Expr:
     if conditions is not None:
         return conditions
     options = _numerics(f, s)
-    promises = set(s.words[1:]) if "overflow" in s.words else set[str]()
+    words = s.words
+    promises = set(words[1:]) if "overflow" in words else set[str]()
     if s.exact:
         promises.add("nsw")
     if promises:

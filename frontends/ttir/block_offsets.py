@@ -30,11 +30,10 @@ def promise_block_offsets(region: Region, around: Definitions | None = None) -> 
 
 def _visit(section: Section, definitions: Definitions) -> None:
     for s in section.statements:
-        if len(s.operands) == 2:
-            if s.name == "arith.addi":
-                _visit_addition(s, definitions)
-            if s.name in _QUOTIENTS:
-                _visit_dividend(s.operands[0], definitions)
+        if s.name == "arith.addi":
+            _visit_addition(s, definitions)
+        elif s.name in _QUOTIENTS and len(s.operands) == 2:
+            _visit_dividend(s.operands[0], definitions)
         for inner in s.regions:
             is_loop = s.name == "scf.for" and len(s.operands) > 3
             promise_block_offsets(
@@ -45,11 +44,15 @@ def _visit(section: Section, definitions: Definitions) -> None:
 
 def _visit_addition(s: Operation, definitions: Definitions) -> None:
     """Mark the addition of a block's first index, in all of a tile, and the range of the block."""
-    for first, second in (s.operands, s.operands[::-1]):
-        extent = _extent(definitions.get(second), definitions)
+    operands = s.operands
+    if len(operands) != 2:
+        return
+    for first, second in (operands, operands[::-1]):
         splat = _through(definitions.get(first), definitions)
-        if extent and splat is not None and splat.name == "tt.splat":
-            s.exact = s.exact or _starts_block(splat.operands[0], extent, definitions)
+        if splat is not None and splat.name == "tt.splat":
+            extent = _extent(definitions.get(second), definitions)
+            if extent:
+                s.exact = s.exact or _starts_block(splat.operands[0], extent, definitions)
 
 
 def _starts_block(name: str, extent: int, definitions: Definitions) -> bool:

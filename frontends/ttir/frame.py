@@ -4,9 +4,8 @@ values by name."""
 from __future__ import annotations
 
 from collections import ChainMap
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from typing import Any, TypeAlias
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, TypeAlias, TypeVar
 
 import attrs
 
@@ -19,6 +18,7 @@ from tileir.signature import INDICES, POINTERS
 from tileir.types import element_of
 from tileir.values import Constant, Undef, Value
 
+_R = TypeVar("_R")
 Rule: TypeAlias = Callable[["RegionReader", Operation], Any]
 """Translates a statement; returns its result, a sequence of results, or None."""
 
@@ -115,11 +115,13 @@ class RegionReader:
     def run(self, statements: Sequence[Operation]) -> None:
         """Translate `statements`. Raises CompilationError."""
         for s in statements:
-            with self._at(s):
-                results = self._apply(s)
-                self._bind(s, results)
-                if self.masked_off == "undefined":
-                    self._note_loaded(s, results)
+            self._translate(s, self._statement)
+
+    def _statement(self, s: Operation) -> None:
+        results = self._apply(s)
+        self._bind(s, results)
+        if self.masked_off == "undefined":
+            self._note_loaded(s, results)
 
     def may_be_undefined(self, x: NamedValue) -> bool:
         """Whether a value depends on masked-out elements of a load. Values that a loop or a branch
@@ -143,8 +145,10 @@ class RegionReader:
             self.run([*body, last])
             return []
         self.run(body)
-        with self._at(last):
-            return parts([self.lookup(name) for name in last.operands])
+        return self._translate(last, self._terminator_values)
+
+    def _terminator_values(self, s: Operation) -> list[Expr]:
+        return parts([self.lookup(name) for name in s.operands])
 
     def _apply(self, s: Operation) -> Any:
         apply = RULES.get(s.name)
@@ -175,12 +179,12 @@ class RegionReader:
             if self.values.maps[0].setdefault(name, x) is not x:
                 raise UnsupportedStatement(f"{name} is defined twice", "TIR1002")
 
-    @contextmanager
-    def _at(self, s: Operation) -> Generator[None, None, None]:
-        """Gives new ops the source location of `s`, and errors its location in the TTIR text."""
+    def _translate(self, s: Operation, rule: Callable[[Operation], _R]) -> _R:
+        """The result of `rule` for `s`. New ops get the source location of `s`, and errors its
+        location in the TTIR text."""
         try:
             with self.b.at_location(s.source or s.place):
-                yield
+                return rule(s)
         except CompilationError:
             raise
         except UnsupportedStatement as refused:
