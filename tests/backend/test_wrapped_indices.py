@@ -3,6 +3,7 @@ before, or stops where an index overflows and it is checked."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import attrs
@@ -10,8 +11,9 @@ import numpy as np
 import pytest
 
 import tileir
+from tests.sizes import for_each
 from tileir.backend.software_pipeline.uniform_loads import load_scalars
-from tileir.backend.tma.modulo_to_mask import mask_wrapped_loads
+from tileir.backend.tma.modulo_to_mask import _results_along, mask_wrapped_loads
 from tileir.ops.memory import Load
 from tileir.textual import parse
 from tileir.types import F16
@@ -75,11 +77,18 @@ SELECTED = """%below, _ = icmp (i1<16>, i1<16>) %row, %ms {{predicate = slt}}
   %wrapped = select {kind}<16> %below, %row, {kind}<16> 0"""
 
 
+MASKED_LOAD = """%few, _ = icmp (i1<16, 16>, i1<16, 16>) %columns, 5 {predicate = slt}
+  %x = load f16<16, 16> %pa, %few, 0.0"""
+"""A load that has a mask already."""
+
+
 def kernel(kind: str, rounding: str, end: str = "store", wrapped: str = WRAPPED) -> Any:
     text = KERNEL.replace(WRAPPED, wrapped)
     text = text.format(kind=kind, widen="sext", rounding=rounding)
     if end == "added":
         text = text.replace("store %pc, %d, %in", ADDED)
+    if end == "masked":
+        text = text.replace("%x = load f16<16, 16> %pa", MASKED_LOAD)
     if end == "atomic":
         text = text.replace("store %pc, %d, %in", f"{ATOMIC} %pc, %d, %in {{op = fadd}}")
     return parse(text.replace("sext i32<16> %i", "add i32<16> %i, 0"))
@@ -102,7 +111,8 @@ def stored_result(module: Any, start: int, extent: int, first: int = 32) -> np.n
 @pytest.mark.parametrize("is_checked", [False, True])
 @pytest.mark.parametrize("rounding", ["zero", "floor"])
 @pytest.mark.parametrize(
-    ("kind", "end"), [("i32", "store"), ("i64", "store"), ("i32", "atomic"), ("i32", "added")]
+    ("kind", "end"),
+    [("i32", "store"), ("i64", "store"), ("i32", "atomic"), ("i32", "added"), ("i64", "masked")],
 )
 def test_results_are_those_of_the_indices(
     kind: str, end: str, rounding: str, is_checked: bool
@@ -282,3 +292,93 @@ def test_indices_that_fall_from_0_keep_the_remainder(step: int, is_checked: bool
     function = parse(text.replace("%from = splat i32<16> %s", falling)).kernel()
     assert len([op for op in function.ops if op.mnemonic == "mul"]) == 3
     assert mask_wrapped_loads(function, is_checked=is_checked) is function
+
+
+LANE_OPS = [
+    ("trans", (2, 4, 8), "trans f32{r} %v {{order = [2, 0, 1]}}", (8, 2, 4)),
+    ("trans", (2, 4, 8), "trans f32{r} %v {{order = [1, 2, 0]}}", (4, 8, 2)),
+    ("trans", (4, 8), "trans f32{r} %v {{order = [1, 0]}}", (8, 4)),
+    ("expand", (4, 8), "expand_dims f32{r} %v {{axis = 0}}", (1, 4, 8)),
+    ("expand", (4, 8), "expand_dims f32{r} %v {{axis = 1}}", (4, 1, 8)),
+    ("expand", (4, 8), "expand_dims f32{r} %v {{axis = 2}}", (4, 8, 1)),
+    ("broadcast", (4, 1, 2), "broadcast f32{r} %v", (4, 8, 2)),
+    ("reshape", (4, 8), "reshape f32{r} %v", (4, 2, 4)),
+    ("reshape", (4, 8), "reshape f32{r} %v", (2, 2, 8)),
+    ("reshape", (2, 4, 2), "reshape f32{r} %v", (2, 2, 4)),
+    ("reshape", (4, 2, 8), "reshape f32{r} %v", (8, 8)),
+    ("reshape", (2, 2, 8), "reshape f32{r} %v", (8, 2, 2)),
+    ("reduce", (2, 4, 8), "reduce f32{r} %v {{axis = 0, combiner = fadd}}", (4, 8)),
+    ("reduce", (2, 4, 8), "reduce f32{r} %v {{axis = 1, combiner = fadd}}", (2, 8)),
+    ("reduce", (2, 4, 8), "reduce f32{r} %v {{axis = 2, combiner = fadd}}", (2, 4)),
+    ("join", (4, 8), "join f32{r} %v, %v", (4, 8, 2)),
+    ("dot a", (2, 4), "dot f32{r} %v, f32<4, 8> 1.0, 0.0", (2, 8)),
+    ("dot b", (4, 8), "dot f32{r} f32<2, 4> 1.0, %v, 0.0", (2, 8)),
+    ("dot c", (2, 8), "dot f32{r} f32<2, 4> 1.0, f32<4, 8> 1.0, %v", (2, 8)),
+    ("dot twice", (4, 4), "dot f32{r} %v, %v, 0.0", (4, 4)),
+    ("elementwise", (4, 8), "fmul f32{r} %v, %v", (4, 8)),
+]  # fmt: skip
+"""Ops by name, the shape of their operand `%v`, and the text and the shape of their result."""
+LANE_KERNEL = """tir 1.0
+
+define kernel void @k(f32* %x, f32* %z) {{
+entry:
+  %i = make_range i32<{n}>
+  %is = reshape i32{s} %i
+  %xs = splat f32*{s} %x
+  %px = getelementptr f32*{s} %xs, %is
+  %v = load f32{s} %px
+  %r = {op}
+  %j = make_range i32<{m}>
+  %js = reshape i32{r} %j
+  %zs = splat f32*{r} %z
+  %pz = getelementptr f32*{r} %zs, %js
+  store %pz, %r
+  ret
+}}
+"""
+
+
+def lanes_that_change(
+    module: Any, shape: tuple[int, ...], result: tuple[int, ...], dim: int
+) -> Iterator[tuple[int, np.ndarray]]:
+    """For each lane of the operand along `dim`, which elements of the result depend on it."""
+
+    def stored(x: np.ndarray) -> np.ndarray:
+        z = np.zeros(result, np.float32)
+        tileir.interpret(module, "k", (1,), [x, z])
+        return z
+
+    chance = np.random.default_rng(dim)
+    x = chance.integers(1, 1 << 20, shape).astype(np.float32)
+    before = stored(x)
+    for lane in range(shape[dim]):
+        other = x.copy()
+        np.moveaxis(other, dim, 0)[lane] += 1 + chance.integers(0, 99)
+        yield lane, stored(other) != before
+
+
+@for_each(("name", "shape", "text", "result"), LANE_OPS)
+def test_lanes_are_followed_to_where_the_interpreter_has_them(
+    name: str, shape: tuple[int, ...], text: str, result: tuple[int, ...]
+) -> None:
+    """Lanes along the dimension of the result depend on one lane of the operand each. There is no
+    such dimension where lanes are mixed."""
+    op = text.format(r=f"<{', '.join(map(str, result))}>")
+    sizes = {"s": f"<{', '.join(map(str, shape))}>", "r": f"<{', '.join(map(str, result))}>"}
+    sizes |= {"n": np.prod(shape), "m": np.prod(result)}
+    module = parse(LANE_KERNEL.format(op=op, **sizes))
+    function = module.kernel()
+    (reader,) = (op for op in function.ops if op.results and op.results[0].name == "r")
+    (value,) = (op.results[0] for op in function.ops if op.results and op.results[0].name == "v")
+    for dim, extent in enumerate(shape):
+        if extent == 1:
+            continue
+        separate = {d for d, n in enumerate(result) if n == extent}
+        for lane, changed in lanes_that_change(module, shape, result, dim):
+            assert changed.any()
+            for d in set(separate):
+                along = np.moveaxis(changed, d, 0)
+                if np.delete(along, lane, axis=0).any():
+                    separate.discard(d)
+        followed = _results_along(function, reader, (value, dim)) or []
+        assert {d for _, d in followed} == separate, (name, dim)
