@@ -180,6 +180,27 @@ def test_accesses_under_masks_are_counted_by_the_bytes_of_active_threads(seed):
         assert tally.ideal == sum(-(-n * size // 32) for n in distinct), kind
 
 
+@for_each("seed", range(12))
+def test_copies_under_masks_and_predicates_are_counted_in_both_memories(seed):
+    """A thread reads where its mask and its predicate hold. It writes wherever its predicate holds:
+    a mask that is false writes zeros."""
+    chance = np.random.default_rng(seed)
+    size = int(chance.choice((4, 8, 16)))
+    mask, predicate = (chance.random(THREADS) < chance.choice((0.05, 0.5, 1.0)) for _ in range(2))
+    thread, memory, tally = counting_thread()
+    base = memory.place(np.zeros(4 * THREADS, np.int32))
+    places = size * EACH
+    thread.copy_async(
+        size, ThreadValues(places), 0, ThreadValues(base + places.astype(np.int64)),
+        ThreadValues(mask), ThreadValues(predicate),
+    )  # fmt: skip
+    assert tally.sectors == sectors(base + places, size, mask & predicate)
+    assert tally.shared == predicate.reshape(-1, 32).any(axis=1).sum()
+    phases = predicate.reshape(-1, 128 // size)
+    assert tally.wavefronts == phases.any(axis=1).sum()
+    assert tally.conflicts == 0
+
+
 @pytest.mark.parametrize("count", [1, 2, 4])
 def test_matrices_are_stored_at_the_addresses_of_their_first_lanes(count):
     """Eight lanes for each matrix; other lanes count for nothing."""

@@ -51,6 +51,54 @@ def kernel(comparisons: list[Comparison], choose: random.Random) -> str:
     return f"tir 1.0\ndefine kernel void @k() {{\nentry:\n{body}\n}}\n"
 
 
+BITS = {"i32": 32, "i64": 64}
+FAR = (2**31 - 20, 2**31, 2**32 - 12, 2**32 + 3, 2**33 - 5, -4, -(2**31))
+"""Starts near which a number of 32 bits changes its sign, or wraps."""
+
+
+def element(kind: str, relation: str, number: int) -> int:
+    """`number` at a type, as a relation sees it."""
+    wrapped = number % (1 << BITS[kind])
+    is_negative = relation[0] != "u" and wrapped >> (BITS[kind] - 1)
+    return wrapped - (1 << BITS[kind]) if is_negative else wrapped
+
+
+FAR_KERNEL = """tir 1.0
+define kernel void @k() {{
+entry:
+  %i = make_range i32<16>
+  %w = {widen}
+  %s = mul {kind}<16> %w, {step}
+  %a = add {kind}<16> %s, {start}
+  %mask, %not = icmp (i1<16>, i1<16>) %a, {bound} {{predicate = {relation}}}
+  ret
+}}
+"""
+
+
+@for_each(("kind", "widen"), [
+    ("i32", "add i32<16> %i, 0"), ("i64", "sext i64<16> %i"), ("i64", "zext i64<16> %i"),
+])  # fmt: skip
+@for_each("relation", ("slt", "sle", "ult", "ule"))
+@for_each("start", FAR)
+def test_numbers_that_wrap_or_have_more_bits_bound_no_access_too_soon(
+    kind: str, widen: str, relation: str, start: int
+) -> None:
+    for step, distance in itertools.product((1, 2**28, 2**31 - 1, -1), (0, 1, 5, 15, 16)):
+        bound = start + step * distance
+        text = FAR_KERNEL.format(
+            kind=kind, widen=widen, relation=relation, step=element(kind, "s", step),
+            start=element(kind, "s", start), bound=element(kind, "s", bound),
+        )  # fmt: skip
+        function = parse(text).kernel()
+        (mask,) = (v for op in function.ops for v in op.results if v.name == "mask")
+        (reach,) = extents(mask, (16,), addresses(function), function)
+        last = element(kind, relation, bound)
+        for i in range(16):
+            selected = RELATIONS[relation](element(kind, relation, start + step * i), last)
+            assert not selected or i < reach, (step, distance, i)
+
+
 @for_each("seed", range(150))
 def test_an_access_reaches_the_last_element_that_its_mask_selects(seed: int) -> None:
     """No element beyond is selected; and of bounds from above the last one within is."""
