@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import numpy as np
@@ -122,6 +123,48 @@ def test_schedules(schedule: str, words: str) -> None:
     assert words in str(error)
     assert error.location and error.location.file == "k.dt" and (error.line or 0) >= 5
     assert error.code in ("TIR1201", "TIR1202", "TIR1204")
+
+
+LIMITS = {
+    "f.num_warps({});": (1, 32),
+    "f.num_stages({});": (1, 64),
+    "f.block(x:{});": (1, 2**31 - 1),
+    "f.block(x:2147483647); f.tensorize(x:{});": (0, 2**31 - 1),
+    "f.block(x:64); f.map(x:xi/{}, xi);": (1, None),
+}
+"""The least and the largest number of each primitive."""
+
+
+@for_each("primitive", LIMITS)
+def test_primitives_take_the_numbers_between_their_limits_and_no_others(primitive: str) -> None:
+    least, most = LIMITS[primitive]
+    for number in {least, least + 1, *([] if most is None else [most - 1, most])}:
+        assert parse(HEAD + BODY + "f.compile();\n" + primitive.format(number), "k.dt")
+    for number in (least - 1, *([] if most is None else [most + 1])):
+        assert caught(HEAD + BODY + "f.compile();\n" + primitive.format(number)).line == 5
+
+
+ORDERS = [labels for n in (1, 2, 3) for labels in itertools.permutations("xyz", n)]
+
+
+@for_each(("labels", "is_left"), itertools.product(ORDERS, (False, True)))
+def test_reduced_values_stand_along_labels_in_their_order(
+    labels: tuple[str, ...], is_left: bool
+) -> None:
+    """Next to a tensor along x, y and z, a value that is reduced may have some of these labels, in
+    this order."""
+    total = f"rsum(B[{', '.join(labels)}, k], k)"
+    both = f"{total} * A[x, y, z]" if is_left else f"A[x, y, z] * {total}"
+    source = f"Func f; In A, B; Var x, y, z; RVar k;\nf[x, y, z] = {both};\nf.compile();"
+    if labels in itertools.combinations("xyz", len(labels)):
+        sizes = {"x": 2, "y": 3, "z": 4}
+        a = np.arange(24, dtype=np.float32).reshape(2, 3, 4)
+        b = np.random.default_rng(0).integers(0, 9, [*(sizes[n] for n in labels), 5])
+        result = parse(source, "k.dt").function()(a, b.astype(np.float32))
+        total_of = b.sum(axis=-1).reshape([n if x in labels else 1 for x, n in sizes.items()])
+        assert (result == a * total_of).all()
+    else:
+        assert caught(source).code == "TIR1203"
 
 
 def test_fusion_needs_equal_outer_dimensions() -> None:
