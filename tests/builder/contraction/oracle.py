@@ -14,8 +14,10 @@ from tileir.builder.contraction import (
     dtype_of,
 )
 
-JOIN = {"sum": np.add, "product": np.multiply, "max": np.maximum, "min": np.minimum}
-NEUTRAL = {"sum": 0.0, "product": 1.0, "max": -np.inf, "min": np.inf}
+JOIN = {
+    "sum": np.add, "product": np.multiply, "max": np.maximum, "min": np.minimum, "assign": np.add,
+}  # fmt: skip
+NEUTRAL = {"sum": 0.0, "product": 1.0, "max": -np.inf, "min": np.inf, "assign": 0.0}
 
 
 def indices(names):

@@ -1,10 +1,12 @@
 """Contractions of every kind against numpy, point by point."""
 
+import itertools
+
 import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from tests.sizes import few_or_all
+from tests.sizes import few_or_all, for_each
 from tileir.builder import F16, F32, I8, I32, BuildError
 from tileir.builder.contraction import (
     AffineIndex,
@@ -98,6 +100,27 @@ def test_outputs_at_multiples_leave_gaps(kind):
     check(Tensor("o", F32, (30,)), (2 * i + 3 * j,), kind, [at(a, i, j)], box, empty=0)
     check(Tensor("o", F32, (60,)), (2 * i + 4 * j + 1,), kind, [at(a, i, j)], box, empty=0)
     check(Tensor("o", F32, (6, 30)), (i, 4 * j - 3 * i), kind, [at(a, i, j)], box, empty=0)
+
+
+@for_each(("multiple", "start"), itertools.product((-3, -2, -1, 1, 2, 3), (-2, 0, 3)))
+def test_outputs_at_any_multiple_of_an_index_are_written(multiple, start):
+    """At steps up or down, from any first index, inside of the output or partly outside."""
+    i, j = indices("ij")
+    a, box = Tensor("a", F32, (12, 9)), {i: range(start, start + 5), j: range(2, 4)}
+    for offset in {0, -min(multiple * start, multiple * (start + 4)), 4}:
+        place = multiple * i + offset
+        check(Tensor("o", F32, (14,)), (place,), "sum", [at(a, i + 2, j)], box, empty=7)
+    check(Tensor("o", F32, (14, 5)), (4 + multiple * i, j), "max", [at(a, i + 2, j)], box, empty=7)
+
+
+def test_assigned_elements_have_the_value_of_their_point():
+    i, j, k = indices("ijk")
+    a, box = Tensor("a", F32, (9, 9)), {i: range(2, 8), j: range(1, 6), k: range(3, 4)}
+    for place in ((j, i), (2 * i - 4, j), (i - 2, 9 - j), (8 - i, j + k), (9 - 2 * j, k + i)):
+        for read in (at(a, i, j), at(a, i - k + 1, j), at(a, k, i)):
+            out = Tensor("o", F32, (12, 12))
+            check(out, place, "assign", [read], box, empty=0)
+            check(out, place, "assign", [read], box, [AffineBound(i + j - k, 2, 7)], empty=0)
 
 
 def test_a_diagonal_is_written_and_read():
