@@ -114,6 +114,43 @@ def test_operations_on_two_integer_types(relation: str, a: Any, b: Any) -> None:
             assert row.tolist() == expected.astype(np.int64).tolist(), f"{op} on {on}"
 
 
+@triton.jit
+def with_conditions(out, x, y, N: tl.constexpr):
+    """A row of `out` for each op of a condition and an integer, in both orders."""
+    i = tl.arange(0, N)
+    c, v = tl.load(x + i) > 0, tl.load(y + i)
+    tl.store(out + i, (c + v).to(tl.int64, bitcast=False))
+    tl.store(out + N + i, (v - c).to(tl.int64, bitcast=False))
+    tl.store(out + 2 * N + i, (c * v).to(tl.int64, bitcast=False))
+    tl.store(out + 3 * N + i, (v & c).to(tl.int64, bitcast=False))
+    tl.store(out + 4 * N + i, (c | v).to(tl.int64, bitcast=False))
+    tl.store(out + 5 * N + i, (v ^ c).to(tl.int64, bitcast=False))
+    tl.store(out + 6 * N + i, tl.where(i % 2 == 0, c, v).to(tl.int64, bitcast=False))
+    tl.store(out + 7 * N + i, (c // v).to(tl.int64, bitcast=False))
+    tl.store(out + 8 * N + i, (c % v).to(tl.int64, bitcast=False))
+    tl.store(out + 9 * N + i, (v // (c | (v != v + 1))).to(tl.int64, bitcast=False))
+    tl.store(out + 10 * N + i, (v < c).to(tl.int64, bitcast=False))
+    tl.store(out + 11 * N + i, (c == v).to(tl.int64, bitcast=False))
+
+
+@for_each("kind", INTEGERS)
+def test_conditions_next_to_integers_are_0_and_1_of_their_type(kind: Any) -> None:
+    ends = np.iinfo(kind)
+    y = np.array([1, 2, 3, ends.max, ends.min or 5, ends.max - 1, 100, 1], kind)
+    x, i = np.array([1, 0, 5, 1, 0, 7, 0, 0], np.int32), np.arange(8)
+    c, one = (x > 0).astype(kind), np.ones(8, kind)
+    with np.errstate(over="ignore"):
+        rows = [
+            c + y, y - c, c * y, y & c, c | y, y ^ c, np.where(i % 2 == 0, c, y),
+            np.where(np.abs(y.astype(object)) == 1, c * y, 0), np.where(y == 1, 0, c), y // one,
+            y < c, c == y,
+        ]  # fmt: skip
+    out = np.zeros((len(rows), 8), np.int64)
+    with_conditions[(1,)](out, x, y, N=8, on="interpreter")
+    for number, row in enumerate(rows):
+        assert out[number].tolist() == row.astype(np.int64).tolist(), number
+
+
 @pytest.mark.sampled(6)
 @pytest.mark.parametrize("op", ["div", "mod"])
 @pytest.mark.parametrize(("a", "b"), PAIRS)

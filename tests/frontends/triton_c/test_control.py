@@ -145,21 +145,41 @@ TYPES = {"char": np.int8, "unsigned char": np.uint8, "short": np.int16, "unsigne
          "float": np.float32, "double": np.float64}  # fmt: skip
 
 
+@for_each("name", TYPES)
+def test_values_are_converted_by_the_sign_of_their_own_type(name: str) -> None:
+    """To each type, by a cast and where a variable is initialized."""
+    check_conversions(name, "interpreter")
+
+
 @pytest.mark.parametrize("name", TYPES)
 @pytest.mark.slow
-def test_values_are_converted_by_the_sign_of_their_own_type(name: str) -> None:
+def test_values_are_converted_on_the_default_executor(name: str) -> None:
+    check_conversions(name, None)
+
+
+def check_conversions(name: str, on: str | None) -> None:
     kind: Any = TYPES[name]
     x = np.array([0, 1, 100, 127, 255, 128, 77, 200]).astype(np.uint8).astype(kind)
     if kind in (np.int8, np.int16, np.int32, np.int64, np.float32, np.float64):
         x[1] = -1
-    for target, to in TYPES.items():
-        if np.issubdtype(kind, np.floating) and np.issubdtype(to, np.unsignedinteger):
-            continue
-        out = np.zeros(8, to)
-        source = f"""kernel void k({name}* x, {target}* out) {{
-            int i[8] = 0 ... 8; {name} v[8] = *(x + i); *(out + i) = ({target})v; }}"""
-        parse(source).kernel()[(1,)](np.clip(x, -128, 127).astype(kind), out)
-        assert out.tolist() == np.clip(x, -128, 127).astype(kind).astype(to).tolist(), target
+    x = np.clip(x, -128, 127).astype(kind)
+    if np.issubdtype(kind, np.integer):
+        x[-2:] = np.iinfo(kind).max, np.iinfo(kind).min
+    is_defined = np.issubdtype(kind, np.integer)
+    targets = [
+        t for t, to in TYPES.items() if is_defined or not np.issubdtype(to, np.unsignedinteger)
+    ]
+    parameters = ", ".join(f"{target}* out{n}" for n, target in enumerate(targets))
+    body = "\n".join(
+        f"*(out{n} + i) = ({target})v; {target} w{n}[8] = v; *(out{n} + 8 + i) = w{n};"
+        for n, target in enumerate(targets)
+    )
+    source = f"""kernel void k({name}* x, {parameters}) {{
+        int i[8] = 0 ... 8; {name} v[8] = *(x + i); {body} }}"""
+    results = [np.zeros(16, TYPES[target]) for target in targets]
+    parse(source).kernel()[(1,)](x, *results, on=on)
+    for target, result in zip(targets, results, strict=True):
+        assert result.tolist() == [*x.astype(TYPES[target]).tolist()] * 2, target
 
 
 @pytest.mark.parametrize("name", [n for n in TYPES if n not in ("float", "double")])

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from tests.sizes import for_each
+from tileir import TileirError
 from tileir.frontends.triton_c import parse
 
 TYPES = {
@@ -70,3 +71,65 @@ def test_updates_are_made_where_every_condition_holds(outer: str, inner: str, up
     parse(f"kernel void k(int* out) {{ {text} }}").kernel()[(1,)](out, on="interpreter")
     chosen = CONDITIONS[outer](i) & CONDITIONS[inner](i)
     assert out.tolist() == np.where(chosen, UPDATES[update], 7).tolist()
+
+
+HEAD = """kernel void k(int n, float x, int* out) {
+int i[8] = 0 ... 8; float a[16, 16] = 1; float c[16, 16] = 0; int t[8] = i * 2;
+"""
+CALLS: dict[str, tuple[list[str], int]] = {
+    "get_program_id": (["0"], 1), "get_num_programs": (["0"], 1), "dot": (["a", "a", "c"], 2),
+    "max": (["n", "3"], 2), "min": (["x", "n"], 2), "select": (["n > 0", "n", "x"], 3),
+    "sqrt": (["x"], 1), "exp": (["a"], 1), "abs": (["n"], 1), "sum": (["t", "0"], 2),
+    "bitcast": (["x"], 1), "atomic_add": (["out", "n", "n > 1"], 2),
+    "atomic_xchg": (["out + i", "t", "i < 3"], 2), "atomic_cas": (["out", "n", "3"], 3),
+    "__debug_barrier": ([], 0), "get_global_range[8]": (["0"], 1),
+}  # fmt: skip
+"""By function, as many arguments as it takes, and how few it takes."""
+POINTERS = {"atomic_add": 1, "atomic_xchg": 1, "atomic_cas": 1}
+"""The number of first arguments that are pointers; of other functions none is."""
+
+
+def code_of(call: str) -> str | None:
+    """The code of the error that a call is; None if it is none."""
+    try:
+        parse(f"{HEAD}{call};\n}}", "f.c").module()
+    except TileirError as error:
+        assert (error.location.line, error.column) == (3, 1), call
+        return error.code
+    return None
+
+
+@for_each("name", CALLS)
+def test_functions_refuse_other_arguments_at_their_place(name: str) -> None:
+    arguments, least = CALLS[name]
+    for count in range(least, len(arguments) + 1):
+        assert code_of(f"{name}({', '.join(arguments[:count])})") is None
+    for wrong in (arguments[: least - 1] if least else None, [*arguments, "n"]):
+        if wrong is not None:
+            assert code_of(f"{name}({', '.join(wrong)})") == "TIR1003", wrong
+    for place in range(POINTERS.get(name, 0), len(arguments)):
+        wrong = [*arguments[:place], "out", *arguments[place + 1 :]]
+        is_axis = arguments[place] == "0"
+        assert code_of(f"{name}({', '.join(wrong)})") == ("TIR1004" if is_axis else "TIR1003")
+    for place in range(POINTERS.get(name, 0)):
+        assert code_of(f"{name}({', '.join(['n', *arguments[1:]])})") == "TIR1003", place
+
+
+AXES: dict[str, tuple[Callable[[int], bool], str]] = {
+    "sum(a, {})": (lambda axis: axis in (0, 1), "TIR1003"),
+    "sum(t, {})": (lambda axis: axis == 0, "TIR1003"),
+    "sum(n, {})": (lambda axis: False, "TIR1003"),
+    "trans(a, 1, {})": (lambda axis: axis == 0, "TIR1003"),
+    "trans(a, {}, 0)": (lambda axis: axis == 1, "TIR1003"),
+    "get_program_id({})": (lambda axis: axis in (0, 1, 2), "TIR0114"),
+    "get_num_programs({})": (lambda axis: axis in (0, 1, 2), "TIR0114"),
+    "reshape(t, 2, {})": (lambda extent: extent in (4, -1), "TIR0807"),
+    "reshape(a, {}, 64)": (lambda extent: extent in (4, -1), "TIR0807"),
+}
+"""Calls with a constant, the values that it may have, and the code of the error for all others."""
+
+
+@for_each(("call", "axis"), product(AXES, range(-2, 6)))
+def test_axes_and_extents_are_those_that_there_are(call: str, axis: int) -> None:
+    is_right, code = AXES[call]
+    assert code_of(call.format(axis)) == (None if is_right(axis) else code)
