@@ -60,5 +60,6 @@ def _bound(
     start, step, dim = form.start, form.strides[moving[0]], dims[moving[0]]
     if start < 0 or step < 0 or start + step * (counts[dim] - 1) > _LARGEST:
         return  # the form is known modulo 2^32
-    end = int(op.rhs.value) + excess
+    bound = op.rhs.bits if op.predicate_.value.startswith("u") else int(op.rhs.value)
+    end = bound + excess
     counts[dim] = min(counts[dim], max(1, -(-(end - start) // step)))

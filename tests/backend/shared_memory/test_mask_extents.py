@@ -52,7 +52,7 @@ def kernel(comparisons: list[Comparison], choose: random.Random) -> str:
 
 
 BITS = {"i32": 32, "i64": 64}
-FAR = (2**31 - 20, 2**31, 2**32 - 12, 2**32 + 3, 2**33 - 5, -4, -(2**31))
+FAR = (0, 2**31 - 20, 2**31, 2**32 - 12, 2**32 + 3, 2**33 - 5, -4, -(2**31))
 """Starts near which a number of 32 bits changes its sign, or wraps."""
 
 
@@ -84,7 +84,8 @@ entry:
 def test_numbers_that_wrap_or_have_more_bits_bound_no_access_too_soon(
     kind: str, widen: str, relation: str, start: int
 ) -> None:
-    for step, distance in itertools.product((1, 2**28, 2**31 - 1, -1), (0, 1, 5, 15, 16)):
+    distances = (0, 1, 5, 15, 16, 2**31, 2**32 - 1)
+    for step, distance in itertools.product((1, 2**28, 2**31 - 1, -1), distances):
         bound = start + step * distance
         text = FAR_KERNEL.format(
             kind=kind, widen=widen, relation=relation, step=element(kind, "s", step),
