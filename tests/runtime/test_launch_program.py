@@ -86,12 +86,10 @@ _WIDER = frozenset(("getelementptr", "sext", "zext", "trunc", "neg", "sdiv"))
 """Ops whose operands are no bits."""
 
 
-@pytest.mark.sampled(8)
-@pytest.mark.parametrize(
+@for_each(
     ("name", "kind"),
     [(n, k) for n in sorted(FORMULAS) for k in (I1, I8, I16, I32, I64)
      if k is not I1 or n not in _WIDER],
-    ids=str,
 )  # fmt: skip
 def test_instructions_are_the_formulas(name, kind):
     r = random.Random(f"{name} {kind}")

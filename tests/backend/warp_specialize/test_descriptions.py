@@ -34,9 +34,8 @@ def as_plan_integer(number: int, kind: Any) -> int:
     return number & 1 if kind.bits == 1 else number
 
 
-@pytest.mark.sampled(30)
-@pytest.mark.parametrize("kind", KINDS, ids=str)
-@pytest.mark.parametrize("name", sorted(set(FORMULAS) - {"getelementptr"}))
+@for_each("kind", KINDS)
+@for_each("name", sorted(set(FORMULAS) - {"getelementptr"}))
 def test_formulas_are_what_ops_compute(name: str, kind: Scalar) -> None:
     r, machine = random.Random(name), Machine()
     half = 1 << kind.bits - 1

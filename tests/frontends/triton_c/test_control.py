@@ -182,10 +182,24 @@ def check_conversions(name: str, on: str | None) -> None:
         assert result.tolist() == [*x.astype(TYPES[target]).tolist()] * 2, target
 
 
-@pytest.mark.parametrize("name", [n for n in TYPES if n not in ("float", "double")])
-@pytest.mark.parametrize("sign", ["<", "<=", ">", ">=", "==", "!="])
-@pytest.mark.sampled(3)
+INTEGER_TYPES = [n for n in TYPES if n not in ("float", "double")]
+COMPARISONS = ["<", "<=", ">", ">=", "==", "!="]
+
+
+@for_each("name", INTEGER_TYPES)
+@for_each("sign", COMPARISONS)
 def test_comparisons_follow_the_sign_after_promotion(name: str, sign: str) -> None:
+    check_comparison(name, sign, "interpreter")
+
+
+@pytest.mark.parametrize("name", INTEGER_TYPES)
+@pytest.mark.parametrize("sign", COMPARISONS)
+@pytest.mark.sampled(3)
+def test_comparisons_on_the_default_executor(name: str, sign: str) -> None:
+    check_comparison(name, sign, None)
+
+
+def check_comparison(name: str, sign: str, on: str | None) -> None:
     kind: Any = TYPES[name]
     bounds = np.iinfo(kind)
     x = np.array([bounds.min, bounds.max, 0, 1, bounds.max // 2 + 1, 5, bounds.max, 0], kind)
@@ -194,7 +208,7 @@ def test_comparisons_follow_the_sign_after_promotion(name: str, sign: str) -> No
     source = f"""kernel void k({name}* x, {name}* y, int* out) {{
         int i[8] = 0 ... 8; {name} a[8] = *(x + i); {name} b[8] = *(y + i);
         *(out + i) = a {sign} b; }}"""
-    parse(source).kernel()[(1,)](x, y, out)
+    parse(source).kernel()[(1,)](x, y, out, on=on)
     assert out.tolist() == [int(v) for v in eval(f"x {sign} y", {"x": x, "y": y})]
 
 

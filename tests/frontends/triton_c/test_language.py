@@ -21,18 +21,24 @@ def result(body: str, *arguments: Any, out: Any = None, head: str = "", **option
     return out
 
 
-@pytest.mark.sampled(3)
-@pytest.mark.parametrize(
-    ("expression", "value"),
-    [
-        ("-7 / 2", -3), ("n / 2", -3), ("n % 3", -1), ("n >> 1", -4), ("(unsigned int)n >> 28", 15),
-        ("n < 0 && n > -10", 1), ("!n", 0), ("~n", 6), ("n == -7 ? 3 : 4", 3), ("1 << 4 | 3", 19),
-        ("2 + 3 * 4 - 1", 13), ("(char)300", 44), ("(int)2.9", 2), ("0x1F + 010", 39),
-        ("max(n, 3) + min(n, 3)", -4), ("abs(n)", 7), ("(unsigned char)n", 249), ("+n", -7),
-        ("true + n", -6), ("n ^ 1", -8),
-    ],
-)  # fmt: skip
+OPERATORS = [
+    ("-7 / 2", -3), ("n / 2", -3), ("n % 3", -1), ("n >> 1", -4), ("(unsigned int)n >> 28", 15),
+    ("n < 0 && n > -10", 1), ("!n", 0), ("~n", 6), ("n == -7 ? 3 : 4", 3), ("1 << 4 | 3", 19),
+    ("2 + 3 * 4 - 1", 13), ("(char)300", 44), ("(int)2.9", 2), ("0x1F + 010", 39),
+    ("max(n, 3) + min(n, 3)", -4), ("abs(n)", 7), ("(unsigned char)n", 249), ("+n", -7),
+    ("true + n", -6), ("n ^ 1", -8),
+]  # fmt: skip
+
+
+@for_each(("expression", "value"), OPERATORS)
 def test_operators_are_those_of_c(expression: str, value: int) -> None:
+    x = np.zeros(1, np.float32)
+    assert result(f"*out = {expression};", -7, x, on="interpreter")[0] == value
+
+
+@pytest.mark.sampled(3)
+@pytest.mark.parametrize(("expression", "value"), OPERATORS)
+def test_operators_are_those_of_c_on_the_default_executor(expression: str, value: int) -> None:
     assert result(f"*out = {expression};", -7, np.zeros(1, np.float32))[0] == value
 
 
@@ -52,10 +58,20 @@ def promoted_type(*kinds: Any) -> Any:
                     + str(widest))  # fmt: skip
 
 
+@for_each("right", C_TYPES)
+@for_each("left", C_TYPES)
+def test_operators_of_two_types_are_those_of_c(left: str, right: str) -> None:
+    check_operators(left, right, "interpreter")
+
+
 @pytest.mark.sampled(12)
 @pytest.mark.parametrize("right", C_TYPES)
 @pytest.mark.parametrize("left", C_TYPES)
-def test_operators_of_two_types_are_those_of_c(left: str, right: str) -> None:
+def test_operators_of_two_types_on_the_default_executor(left: str, right: str) -> None:
+    check_operators(left, right, None)
+
+
+def check_operators(left: str, right: str, on: str | None) -> None:
     """Shifts have the type of what is shifted; all others have that of both."""
     a, b = np.dtype(C_TYPES[left]), np.dtype(C_TYPES[right])
     x, y = np.iinfo(a).min // 2 - (a.kind == "u") * -5, 3
@@ -70,7 +86,7 @@ def test_operators_of_two_types_are_those_of_c(left: str, right: str) -> None:
     stores = "".join(f"*(out + {i}) = {word};" for i, word in enumerate(ops))
     program = parse(f"kernel void k(long* in, long* out) {{ {text} {stores} }}")
     out = np.zeros(len(ops), np.int64)
-    program.kernel()[(1,)](np.array([x, y], np.int64), out)
+    program.kernel()[(1,)](np.array([x, y], np.int64), out, on=on)
     for (word, expected), result in zip(ops.items(), out.tolist(), strict=True):
         assert expected is None or result == int(np.int64(expected)), (left, right, word)
 
@@ -92,24 +108,30 @@ def test_numbers_with_a_value_have_types_of_c(kind: str) -> None:
             assert n == (1 << 31) - 1 or result == (total > 0), (kind, n, value)
 
 
-@pytest.mark.sampled(4)
-@pytest.mark.parametrize(
-    ("body", "values"),
-    [
-        ("unsigned int s = 1; *out = n >> s; *(out + 1) = -8 >> s;", [-4, -4]),
-        ("unsigned int h = n; *out = (h * 2654435761u) >> 16;", [-7 * 2654435761 % 2**32 >> 16]),
-        ("int i[8] = 0 ... 8; *out = sum(i < 5, 0); char c[8] = i * 16; *(out + 1) = sum(c, 0);",
-         [5, 448]),
-        ("char c = -128; *out = abs(c); unsigned int u = 3000000000; *(out + 1) = abs(u) == u;",
-         [128, 1]),
-        ("*out = 1.0 / 0.0 > 1e30; *(out + 1) = -5.5 % 2 < 0;", [1, 1]),
-        ("int i, j; for (i = 0, j = 9; i < j; i++, j--) n += j; *out = n; *(out + 1) = (i, j);",
-         [28, 4]),
-        ("for (;;) { if (n > 3) break; n++; } *out = n;", [4]),
-        ("(*out)++; *(out + 1) = ++*out;", [2, 2]),
-    ],
-)  # fmt: skip
+STEPS = [
+    ("unsigned int s = 1; *out = n >> s; *(out + 1) = -8 >> s;", [-4, -4]),
+    ("unsigned int h = n; *out = (h * 2654435761u) >> 16;", [-7 * 2654435761 % 2**32 >> 16]),
+    ("int i[8] = 0 ... 8; *out = sum(i < 5, 0); char c[8] = i * 16; *(out + 1) = sum(c, 0);",
+     [5, 448]),
+    ("char c = -128; *out = abs(c); unsigned int u = 3000000000; *(out + 1) = abs(u) == u;",
+     [128, 1]),
+    ("*out = 1.0 / 0.0 > 1e30; *(out + 1) = -5.5 % 2 < 0;", [1, 1]),
+    ("int i, j; for (i = 0, j = 9; i < j; i++, j--) n += j; *out = n; *(out + 1) = (i, j);",
+     [28, 4]),
+    ("for (;;) { if (n > 3) break; n++; } *out = n;", [4]),
+    ("(*out)++; *(out + 1) = ++*out;", [2, 2]),
+]  # fmt: skip
+
+
+@for_each(("body", "values"), STEPS)
 def test_types_and_steps_are_those_of_c(body: str, values: list[int]) -> None:
+    left = result(body, -7, np.zeros(1, np.float32), on="interpreter")
+    assert list(left[: len(values)]) == values
+
+
+@pytest.mark.sampled(4)
+@pytest.mark.parametrize(("body", "values"), STEPS)
+def test_types_and_steps_on_the_default_executor(body: str, values: list[int]) -> None:
     assert list(result(body, -7, np.zeros(1, np.float32))[: len(values)]) == values
 
 
