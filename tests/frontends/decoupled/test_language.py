@@ -8,6 +8,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+from tests.sizes import for_each
 from tileir import Module
 from tileir.frontends.decoupled import Tensor, parse
 from tileir.frontends.decoupled.functions import FUNCTIONS
@@ -22,7 +23,9 @@ def positive(*shape: int) -> Any:
     return np.random.default_rng(sum(shape)).random(shape, np.float32) + np.float32(0.25)
 
 
-def whole(expression: str, *arrays: Any, more: str = "", **named: Any) -> Any:
+def whole(
+    expression: str, *arrays: Any, more: str = "", on: str | None = None, **named: Any
+) -> Any:
     """f[x, y] = expression over A, B, C[x, y], and what numpy has for it."""
     names = "ABC"[: len(arrays)]
     source = f"""
@@ -32,22 +35,31 @@ def whole(expression: str, *arrays: Any, more: str = "", **named: Any) -> Any:
     function = parse(source).function()
     named.update(dict.fromkeys(function.scalars, 3))
     arrays = tuple(a for n, a in zip(names, arrays, strict=True) if n in function.tensors)
-    return function(*arrays, **named), function.reference(*arrays, **named)
+    return function(*arrays, on=on, **named), function.reference(*arrays, **named)
 
 
 def test_functions_have_a_meaning_in_numpy() -> None:
     assert FUNCTIONS.keys() == NUMPY.keys()
 
 
+@for_each("name", FUNCTIONS)
+def test_functions(name: str) -> None:
+    check_function(name, "interpreter")
+
+
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("name", FUNCTIONS)
-def test_functions(name: str) -> None:
+def test_functions_on_the_default_executor(name: str) -> None:
+    check_function(name, None)
+
+
+def check_function(name: str, on: str | None) -> None:
     function = FUNCTIONS[name]
     arrays = [positive(3, 5), positive(3, 5) + 1, positive(3, 5) + 2][: function.arity]
     if function.kind == "integer":
         arrays = [(a * 5e8).astype(np.int32) // (i * 1000 + 1) for i, a in enumerate(arrays)]
     operands = [f"{n}[x, y]" for n in "ABC"[: function.arity]]
-    result, expected = whole(f"{name}({', '.join(operands)})", *arrays)
+    result, expected = whole(f"{name}({', '.join(operands)})", *arrays, on=on)
     np.testing.assert_allclose(result, expected, rtol=3e-6)
     if function.kind == "integer":
         return
@@ -55,37 +67,49 @@ def test_functions(name: str) -> None:
     if name == "where":
         fixed = ["A[x, y] > 0.5", "1", "A[x, y]"]
     numbers = ", ".join(["0.5"] * function.arity)
-    result, expected = whole(f"{name}({', '.join(fixed)}) + {name}({numbers})", arrays[0])
+    result, expected = whole(f"{name}({', '.join(fixed)}) + {name}({numbers})", arrays[0], on=on)
     np.testing.assert_allclose(result, expected, rtol=3e-6)
 
 
-@pytest.mark.sampled(2)
-@pytest.mark.parametrize(
-    "expression",
-    [
-        "-A[x, y] + +B[x, y] * 2 - 3 / A[x, y]", "A[x, y] % 0.3", "7 % 4 + -7 % 4 + A[x, y] * 0",
-        "A[x, y] < B[x, y]", "(A[x, y] <= 0.5) * 2 + (A[x, y] > B[x, y])", "A[x, y] >= 0.5 == 1",
-        "(A[x, y] != A[x, y]) - 1", "2 - 3 - 4 + 0 * A[x, y]", "2 / 3 / 4 * A[x, y]", "s * A[x, y]",
-        "len(x) * len(y) / 2 + A[x, y]", "reshape(x, x, 1) * 10 + y",
-        "pow(A[x, y], 4) + pow(A[x, y], 0.5)", "pow(2, A[x, y]) + pow(A[x, y], B[x, y])",
-        "program_id() * 0 + A[x, y]", "1 < 2", "inf > x",
-        "reshape(A[x, y], x, y) * 2", "where(y < 2, A[x, y], -inf) > -1", "s % 2 + x % 3",
-        "rmax(A[x, k], k) * B[x, y] + rsum(1 + 0 * A[x, k], k)", "rsum(A[x, k] > 0.5, k) + B[x, y]",
-        "rmin(A[x, k] * k, k) + A[x, y]",
-    ],
-)  # fmt: skip
+OPERATIONS = [
+    "-A[x, y] + +B[x, y] * 2 - 3 / A[x, y]", "A[x, y] % 0.3", "7 % 4 + -7 % 4 + A[x, y] * 0",
+    "A[x, y] < B[x, y]", "(A[x, y] <= 0.5) * 2 + (A[x, y] > B[x, y])", "A[x, y] >= 0.5 == 1",
+    "(A[x, y] != A[x, y]) - 1", "2 - 3 - 4 + 0 * A[x, y]", "2 / 3 / 4 * A[x, y]", "s * A[x, y]",
+    "len(x) * len(y) / 2 + A[x, y]", "reshape(x, x, 1) * 10 + y",
+    "pow(A[x, y], 4) + pow(A[x, y], 0.5)", "pow(2, A[x, y]) + pow(A[x, y], B[x, y])",
+    "program_id() * 0 + A[x, y]", "1 < 2", "inf > x",
+    "reshape(A[x, y], x, y) * 2", "where(y < 2, A[x, y], -inf) > -1", "s % 2 + x % 3",
+    "rmax(A[x, k], k) * B[x, y] + rsum(1 + 0 * A[x, k], k)", "rsum(A[x, k] > 0.5, k) + B[x, y]",
+    "rmin(A[x, k] * k, k) + A[x, y]",
+]  # fmt: skip
+
+
+@for_each("expression", OPERATIONS)
 def test_operations(expression: str) -> None:
+    check_operation(expression, "interpreter")
+
+
+@pytest.mark.sampled(2)
+@pytest.mark.parametrize("expression", OPERATIONS)
+def test_operations_on_the_default_executor(expression: str) -> None:
+    check_operation(expression, None)
+
+
+def check_operation(expression: str, on: str | None) -> None:
     names = [n for n in "AB" if f"{n}[" in expression]
     arrays = [positive(3, 5), positive(3, 5) + 1][: 1 + ("B" in names)]
-    result, expected = whole(expression, *arrays) if names else evaluate_with_sizes(expression)
+    if names:
+        result, expected = whole(expression, *arrays, on=on)
+    else:
+        result, expected = evaluate_with_sizes(expression, on)
     np.testing.assert_allclose(result, expected, rtol=1e-5)
 
 
-def evaluate_with_sizes(expression: str) -> Any:
+def evaluate_with_sizes(expression: str, on: str | None) -> Any:
     source = f"Func f; Var x, y; SIn s; f[x, y] = {expression}; f.tensorize(y:0); f.compile();"
     function = parse(source).function()
     arguments = [3 for _ in function.scalars]
-    return function(*arguments, x=3, y=5), function.reference(*arguments, x=3, y=5)
+    return function(*arguments, on=on, x=3, y=5), function.reference(*arguments, x=3, y=5)
 
 
 @pytest.mark.sampled(1)
@@ -101,9 +125,18 @@ def test_reshape_may_move_the_elements_of_a_tensor(on: str) -> None:
 TYPES = ["float16", "float32", "float64", "bfloat16", "int8", "int16", "int32", "int64", "bool"]
 
 
+@for_each("dtype", TYPES)
+def test_types_of_tensors(dtype: str) -> None:
+    check_types(dtype, "interpreter")
+
+
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("dtype", TYPES)
-def test_types_of_tensors(dtype: str) -> None:
+def test_types_of_tensors_on_the_default_executor(dtype: str) -> None:
+    check_types(dtype, None)
+
+
+def check_types(dtype: str, on: str | None) -> None:
     kind = ml_dtypes.bfloat16 if dtype == "bfloat16" else np.dtype(dtype)
     A, B = ((np.arange(35).reshape(5, 7) * n % 5).astype(kind) for n in (1, 3))
     source = """
@@ -113,10 +146,10 @@ def test_types_of_tensors(dtype: str) -> None:
     g[x, y] = A[x, y] + B[x, y]; g.tensorize(y:0); g.compile();
     """
     program = parse(source)
-    result = program.function("f")(A, B)
+    result = program.function("f")(A, B, on=on)
     assert result.dtype == (np.float64 if dtype.endswith("t64") else np.float32)
     np.testing.assert_allclose(result, program.function("f").reference(A, B), rtol=1e-3)
-    kept = program.function("g")(A, B, types={"g": "int16"})
+    kept = program.function("g")(A, B, types={"g": "int16"}, on=on)
     assert kept.dtype == np.int16 and (kept == A.astype(int) + B.astype(int)).all()
 
 

@@ -30,11 +30,21 @@ def reduction_function(op: str, schedule: str, post: str = "") -> Any:
     return parse(source).with_schedule(schedule).function()
 
 
+@for_each("op", ["rsum", "rmax", "rmin"])
+@for_each("extra", ["", "out.atomic(k);"])
+def test_blocks_of_a_reduction_are_joined(op: str, extra: str) -> None:
+    check_blocks(op, extra, "interpreter")
+
+
 @pytest.mark.sampled(1)
 @ON
 @pytest.mark.parametrize("op", ["rsum", "rmax", "rmin"])
 @pytest.mark.parametrize("extra", ["", "out.atomic(k);"])
-def test_blocks_of_a_reduction_are_joined(op: str, extra: str, on: str) -> None:
+def test_blocks_are_joined_on_every_executor(op: str, extra: str, on: str) -> None:
+    check_blocks(op, extra, on)
+
+
+def check_blocks(op: str, extra: str, on: str) -> None:
     schedule = f"out.block(x:4, k:32); out.tensorize(x:0, k:16); {extra}"
     function, A = reduction_function(op, schedule), normal(6, 100)
     result = function(A, on=on)
