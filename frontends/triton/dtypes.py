@@ -353,7 +353,7 @@ ARRAYS: dict[str, DType] = {
 
 def of_number(number: float) -> DType:
     """The type a Python number has by itself: the smallest of int32, uint32, int64, uint64 that
-    holds it; float32, or float64 beyond its range. Raises ValueError past 64 bits."""
+    holds it; float32, or float64 beyond its normal numbers. Raises ValueError past 64 bits."""
     if isinstance(number, bool):
         return int1
     if isinstance(number, int):
@@ -363,7 +363,8 @@ def of_number(number: float) -> DType:
                 return kind
         raise ValueError(f"{number} does not fit 64 bits")
     size = abs(number)
-    ordinary = size == 0 or size != size or size == float("inf") or 2**-126 <= size < 2**128
+    ordinary = size == 0 or size != size or size == float("inf")
+    ordinary = ordinary or 2**-126 <= size <= (2 - 2**-23) * 2**127
     return float32 if ordinary else float64
 
 

@@ -4,6 +4,7 @@ overflow is checked."""
 from __future__ import annotations
 
 import itertools
+import math
 from typing import Any
 
 import numpy as np
@@ -140,3 +141,20 @@ def test_a_number_has_the_first_type_that_holds_it(number: int) -> None:
         return
     with pytest.raises(ValueError, match="64 bits"):
         of_number(number)
+
+
+LEAST, LARGEST = 2.0**-126, (2 - 2.0**-23) * 2.0**127
+"""The least and the largest normal float32."""
+
+
+@for_each(("number", "is_float32"), [
+    (0.0, True), (math.inf, True), (math.nan, True), (0.1, True), (LEAST, True), (LARGEST, True),
+    (math.nextafter(LEAST, 0), False), (LEAST / 2, False), (2.0**-149, False), (2.0**-150, False),
+    (math.nextafter(LARGEST, math.inf), False), (2.0**128 - 2.0**103, False), (2.0**128, False),
+    (1e300, False), (5e-324, False),
+])  # fmt: skip
+def test_floats_beyond_the_normal_numbers_of_float32_are_float64(
+    number: float, is_float32: bool
+) -> None:
+    for signed in (number, -number):
+        assert of_number(signed).name == ("fp32" if is_float32 else "fp64")
