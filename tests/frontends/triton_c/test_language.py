@@ -247,6 +247,25 @@ def test_tunables_choose_among_their_values() -> None:
         program.module(M=3)
 
 
+def test_variables_hide_tunables_in_their_block() -> None:
+    """A name of a block, a parameter, or the counter of a loop, is the variable: it can be read
+    and assigned. Outside of the block the tunable is read, and constant."""
+    source = """const tunable int N = {{4}};
+    kernel void k(int n, int* out) {{ {{ {} }} *(out + 3) = N; {} }}"""
+    for body, values in (
+        ("int N = n; N = N + 1; *out = N; N += 2; *(out + 1) = N;", [6, 8, 0]),
+        ("for (int N = 0; N < 3; N++) *(out + N) = N + 7;", [7, 8, 9]),
+        ("int N = n; { N++; int N = 1; N--; *out = N; } *(out + 1) = N;", [0, 6, 0]),
+        ("int i[2] = 0 ... 2; int N[2] = i; @(i < 1) N = 5; *(out + i) = N;", [5, 1, 0]),
+    ):
+        out = np.zeros(4, np.int32)
+        parse(source.format(body, "")).kernel()[(1,)](5, out, on="interpreter")
+        assert out.tolist() == [*values, 4], body
+        with pytest.raises(TileirError, match="N is constant") as caught:
+            parse(source.format(body, "N = 3;")).module()
+        assert caught.value.code == "TIR1004"
+
+
 def _text(module: Any) -> str:
     return "\n".join(
         f"{op.mnemonic} {op.results[0].type}" for op in module.kernel().ops if op.results
@@ -259,6 +278,9 @@ def _text(module: Any) -> str:
         ("*out = m;", "TIR1002", 8),
         ("n = 1.5 ... 3;", "TIR1004", 5),
         ("int i[4] = 0 ... 5;", "TIR1003", 5),
+        ("int i[4] = 3 ... 3;", "TIR1003", 12),
+        ("int i[4] = 3 ... 2;", "TIR1003", 12),
+        ("n = n ... 8;", "TIR1004", 5),
         ("int i[4] = 0 ... 4; n = i[2];", "TIR1003", 25),
         ("int i[4] = 0 ... 4; if (i > 1) n = 1;", "TIR1003", 21),
         ("int i[n];", "TIR1004", 7),
