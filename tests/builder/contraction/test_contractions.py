@@ -1,6 +1,7 @@
 """Contractions of every kind against numpy, point by point."""
 
 import itertools
+import math
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from tileir.builder.contraction import (
     AffineIndex,
     Apply,
     Number,
+    Reduce,
     affine,
     contraction,
     elementwise,
@@ -121,6 +123,26 @@ def test_assigned_elements_have_the_value_of_their_point():
             out = Tensor("o", F32, (12, 12))
             check(out, place, "assign", [read], box, empty=0)
             check(out, place, "assign", [read], box, [AffineBound(i + j - k, 2, 7)], empty=0)
+
+
+@for_each("extents", [(2**31 - 1,), (2**31,), (2**16, 2**15 - 1), (2**16, 2**15), (2**11, 2**20)])
+def test_a_reduction_has_fewer_than_2_31_points(extents):
+    names = indices("ij"[: len(extents)])
+    a, out = Tensor("a", F32, (8,)), Tensor("out", F32, ())
+    box = dict(zip(names, map(range, extents), strict=True))
+
+    def stages():
+        return (
+            contraction(out, (), "sum", at(a, 0 * names[0]), box),
+            elementwise(out, (), Reduce("sum", tuple(box.items()), at(a, 0 * names[0]), (), None)),
+        )
+
+    if math.prod(extents) < 2**31:
+        assert all(stage.output is out for stage in stages())
+    else:
+        with pytest.raises(BuildError, match="fewer than 2\\^31") as caught:
+            stages()
+        assert caught.value.code == "TIR0802"
 
 
 def test_a_diagonal_is_written_and_read():

@@ -7,6 +7,7 @@ import re
 import numpy as np
 import pytest
 
+from tests.sizes import for_each
 from tileir.backend import compile as compiled
 from tileir.builder import F16
 from tileir.frontends.decoupled import parse
@@ -108,3 +109,21 @@ def test_they_are_part_of_a_schedule_in_short() -> None:
     text = "mms = m:64/0 n:32/0 k:/0 evict_first(A, mms) evict_last(B) persistent(off) w4"
     program = parse(MATMUL.replace(" mms.math(approx);", "")).with_schedule(expand(text))
     assert shorten(program.definitions) == text + " compile()"
+
+
+@for_each(("primitive", "first", "second"), [
+    ("reverse", "x", "y"), ("evict_first", "X", "W"), ("evict_last", "X", "W"),
+])  # fmt: skip
+def test_primitives_of_several_names_may_be_said_one_by_one(
+    primitive: str, first: str, second: str
+) -> None:
+    """In either order."""
+    blocks = "norm.block(x:2, y:4);"
+    schedules = [
+        parse(NORM + blocks + "".join(f"norm.{primitive}({names});" for names in said))
+        .definitions.funcs["norm"]
+        .schedule
+        for said in ([f"{first}, {second}"], [first, second], [second, first])
+    ]
+    assert schedules[0] == schedules[1] == schedules[2]
+    assert getattr(schedules[0], primitive) == {first, second}

@@ -25,8 +25,8 @@ def positive(*shape: int) -> Any:
     return np.random.default_rng(sum(shape)).random(shape, np.float32) + np.float32(0.25)
 
 
-def reduction_function(op: str, schedule: str, post: str = "") -> Any:
-    source = f"Func out; In A; Var x; RVar k; out[x] = {op}(A[x, k] * 2, k){post}; out.compile();"
+def reduction_function(op: str, schedule: str, post: str = "", reduced: str = "A[x, k] * 2") -> Any:
+    source = f"Func out; In A; Var x; RVar k; out[x] = {op}({reduced}, k){post}; out.compile();"
     return parse(source).with_schedule(schedule).function()
 
 
@@ -52,6 +52,22 @@ def check_blocks(op: str, extra: str, on: str) -> None:
     assert [launch.instances for launch in function.plan(A).launches] == (
         [2, 8] if extra else [8, 2]
     )
+
+
+@for_each("op", ["rsum", "rmax", "rmin"])
+@for_each("reduced", ["A[x, k]", "-A[x, k]", "A[x, k] * 2", "A[x, k] + 1", "A[x, k] * (k + 1)"])
+@for_each("sign", [-1, 1])
+@for_each("tensors", ["x:0, k:0", "x:0, k:16", "k:16", ""])
+def test_positions_outside_of_a_tensor_take_no_part(
+    op: str, reduced: str, sign: int, tensors: str
+) -> None:
+    """Of what is read, and of what is computed, whatever its sign: the neutral element of one
+    reduction is 0, and of the others it is not."""
+    schedule = f"out.block(x:4); {f'out.tensorize({tensors});' if tensors else ''}"
+    function = reduction_function(op, schedule, reduced=reduced)
+    A = (sign * (np.arange(6 * 21).reshape(6, 21) % 13 + 2)).astype(np.float32)
+    result = function(A, on="interpreter")
+    np.testing.assert_allclose(result, function.reference(A), rtol=1e-6)
 
 
 @for_each("extra", ["", "out.atomic(k);"])
