@@ -385,3 +385,38 @@ def test_races_are_what_releases_and_acquires_leave_unordered(seed: int) -> None
                 assert len(results) > count or not {*last.values()} & {*earlier}, f"missed {number}"
                 mine.add(len(events))
                 events.append(access)
+
+
+@for_each("seed", range(100))
+def test_fences_and_accesses_order_as_their_definitions_say(seed: int) -> None:
+    """Every event of another instance is before the next one exactly if a chain of releases and
+    acquires leads there. A release is a write, or a fence before a relaxed write; an acquire is a
+    read, or a fence after a relaxed read. A fence may be both: then it passes on what it
+    acquires."""
+    choose, sync = random.Random(seed), SyncMemory()
+    clocks = [InstanceClock.of(n, 3) for n in range(3)]
+    before, seen, fenced = ([set[int]() for _ in clocks] for _ in range(3))
+    published: dict[int, set[int]] = {}
+    events: list[tuple[int, int]] = []  # the instance, and its epoch
+    for _ in range(60):
+        me = choose.randrange(3)
+        clock, flag, orders = clocks[me], choose.randrange(2), choose.random() < 0.5
+        match choose.choice(("event", "write", "update", "read", "fence")):
+            case "event":
+                before[me].add(len(events))
+                events.append((me, clock.epoch))
+            case "read":
+                sync.read(clock, [flag], acquire=orders)
+                (before if orders else seen)[me] |= published.get(flag, set())
+            case "fence":
+                acquire, release = choose.choice(((True, False), (False, True), (True, True)))
+                clock.fence(acquire=acquire, release=release)
+                before[me] |= seen[me] if acquire else set()
+                fenced[me] = set(before[me]) if release else fenced[me]
+            case kind:
+                sync.write(clock, [flag], release=orders, rmw=kind == "update")
+                kept = published.get(flag, set()) if kind == "update" else set()
+                published[flag] = kept | (before[me] if orders else fenced[me])
+        for number, (instance, epoch) in enumerate(events):
+            if instance != me:
+                assert (int(clock.now[instance]) >= epoch) == (number in before[me])
