@@ -13,9 +13,11 @@ import pytest
 from tests.backend.warp_specialize.masked_blocks import WORDS, kernel
 from tests.ops.host_ops import ops_of_every_attribute
 from tests.sizes import for_each
+from tileir import TileirError
 from tileir.backend.tma.delinearize import _merge_dimensions
 from tileir.backend.tma.host_expressions import FORMULAS, HostOp, host_values
 from tileir.backend.tma.host_plan import MapRecipe, _unit, _values
+from tileir.backend.tma.infer_descriptors import LARGEST
 from tileir.interp import interpret
 from tileir.machine import Machine, Tensor
 from tileir.op import lookup
@@ -232,6 +234,26 @@ def test_parameters_are_assumed_to_be_as_small_as_they_may_be(
     assert floors(run(parse(kernel(*terms, **how)), "infer-descriptors").module) == least
 
 
+@for_each(("terms", "how", "least"), CASES)
+def test_assumptions_hold_from_the_least_number_up_to_the_limit(
+    terms: tuple[str, ...], how: dict[str, Any], least: dict[str, int]
+) -> None:
+    module = run(parse(kernel(*terms, **how)), "infer-descriptors").module
+    rows = how.get("rows", 16)
+    x, y = np.zeros((2 * rows + 4) * 24, np.float16), np.zeros((2 * rows, 16), np.float32)
+    for name, floor in least.items():
+        for number, holds in (
+            (floor - 1, False), (floor, True), (LARGEST - 1, True), (LARGEST, False),
+        ):  # fmt: skip
+            numbers = {"m": 5, "n": 8, "s": 1, name: number}
+            try:
+                interpret(module, "f", (1,), [x, y, *numbers.values()])
+            except TileirError as error:
+                assert ("assume" in str(error)) is not holds, (name, number, str(error))
+            else:
+                assert holds, (name, number)
+
+
 ROWS = """tir 1.0
 define kernel void @f(f16* aligned(16) %x, f32* aligned(16) %y, i32 %s) {{
 entry:
@@ -308,6 +330,34 @@ def test_tiles_of_other_values_or_for_other_ops_are_loaded_through_pointers(read
         np.testing.assert_array_equal(results[0], results[1], str(default))
     assert bool(described) == feeds_dots
     assert not described & {", %in, 1.0", ", %in, nan"}
+
+
+ORDERING = (
+    "fence {sem = acquire, scope = gpu}", "fence {sem = acq_rel, scope = cta}", "barrier",
+    "_ = atomic_load i32 %flag {sem = acquire, scope = gpu}",
+    "_ = atomic_load i32 %flag {sem = relaxed, scope = gpu}",
+    "_ = load i32 %flag {volatile = true}",
+    "store %flag, 1 {volatile = true}", "atomic_store %flag, 1 {sem = release, scope = gpu}",
+    "_ = atomic_rmw i32 %flag, 1 {op = add}",
+)  # fmt: skip
+"""Ops after which other instances may have written what is loaded."""
+
+
+@for_each("op", ORDERING)
+def test_a_load_after_an_op_that_orders_it_keeps_its_pointers(op: str) -> None:
+    """Unless nothing writes the memory: of what the kernel stores, nothing may be what it loads."""
+    text = kernel("row < ms", "col < ns").replace("i32 %s)", "i32 %s, i32* noalias %flag)")
+    text = text.replace("noalias %y", "%y")
+    for place, promise, described in (
+        (LOADED + f"  {op}\n", "", True),
+        (f"  {op}\n" + LOADED, "", False),
+        (f"  {op}\n" + LOADED, "noalias ", True),
+    ):
+        changed = text.replace(LOADED, place).replace("noalias %x", f"{promise}%x")
+        outcome = run(parse(changed), "infer-descriptors")
+        assert ("descriptor_load" in print_module(outcome.module)) is described, (place, promise)
+        if not described:
+            assert "an earlier op may write the memory it reads" in outcome.remarks[0].message
 
 
 STARTS = {
