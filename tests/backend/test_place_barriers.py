@@ -12,7 +12,7 @@ from tileir.backend.compile import Options, run_pipeline
 from tileir.backend.executors import SimtExecutor
 from tileir.backend.simt.counts import Counts
 from tileir.backend.target import target
-from tileir.builder import F32, I32, Builder, pointer
+from tileir.builder import F32, I32, Builder, arg, pointer
 from tileir.textual import parse
 from tileir.types import I64, tile
 from tileir.values import Value
@@ -500,3 +500,38 @@ def test_masks_keep_blocks_of_columns_disjoint(bound, barriers):
         (x + at).store(value, inside)
         (x + (at + 8)).store(value * 2.0, inside)
     assert barrier_scopes(b) == barriers
+
+
+CHAINS = {
+    "table": lambda y, t, i: (t + i).load(),
+    "table of table": lambda y, t, i: (t + (t + i).load()).load(),
+    "table of stored": lambda y, t, i: (t + (y + i).load()).load(),
+    "table of table of stored": lambda y, t, i: (t + (t + (y + i).load()).load()).load(),
+    "table of stored plus table": lambda y, t, i: (t + ((y + i).load() ^ (t + i).load())).load(),
+    "stored of table": lambda y, t, i: (y + (t + i).load()).load(),
+}
+"""What is loaded after elements of `y` are stored, by way of a table that nothing writes."""
+
+
+@pytest.mark.parametrize("chain", CHAINS)
+def test_loads_before_a_barrier_need_nothing_that_comes_after_it(chain):
+    """Loads of the table may be in flight while threads wait, but none at an address that is read
+    from what other threads store."""
+    b = Builder()
+    with b.kernel(
+        "k", y=arg(pointer(I32), noalias=True), t=arg(pointer(I32), noalias=True, readonly=True),
+        z=arg(pointer(I32), noalias=True),
+    ) as (y, t, z):  # fmt: skip
+        i = b.arange(128)
+        (y + (127 - i)).store(i)
+        (z + i).store(CHAINS[chain](y, t, i))
+    module, table = b.module(), np.random.default_rng(0).permutation(128).astype(np.int32)
+    stored, results = np.zeros(128, np.int32), [np.zeros(128, np.int32) for _ in range(2)]
+    interpret(module, "k", (1,), [stored.copy(), table, results[0]])
+    SimtExecutor().launch(module, "k", (1,), [stored.copy(), table, results[1]], num_warps=4)
+    assert (results[0] == results[1]).all()
+    done = run_pipeline(module, target("sm_90"), Options(num_warps=4), None)
+    ops = [op.mnemonic for op in done.stages["barriers"].kernel().ops]
+    if "stored" in chain:
+        ahead = ops[: ops.index("gpu.barrier")].count("load")
+        assert ahead == (chain in ("table of stored plus table", "stored of table"))

@@ -234,6 +234,34 @@ def test_parameters_are_assumed_to_be_as_small_as_they_may_be(
     assert floors(run(parse(kernel(*terms, **how)), "infer-descriptors").module) == least
 
 
+TERMS = (
+    "row < ms", "col < ns", "row >= 0", "col < ss", "row < ns", "col <= ns", "ms > row", "row > 0",
+    "col >= 0", "row+ss < ms", "col u< ns", "row u< ms", "row <= ss", "0 < col",
+)  # fmt: skip
+
+
+@for_each("seed", range(120))
+def test_blocks_under_any_conjunction_hold_what_the_pointers_do(seed: int) -> None:
+    """Comparisons of both dimensions, some of one dimension several times or from below alone."""
+    choose = random.Random(seed)
+    terms = choose.sample(TERMS, choose.randint(1, 4))
+    module = parse(kernel(*terms, shift=choose.choice((0, 0, -1))))
+    described = run(module, "infer-descriptors").module
+    for _ in range(3):
+        numbers = [choose.randint(1, 36), choose.choice((1, 8, 15, 16, 24)), choose.randint(1, 20)]
+        x = np.random.default_rng(seed).integers(1, 9, 40 * 24).astype(np.float16)
+        results = []
+        for each in (module, described):
+            y = np.full((32, 16), np.nan, np.float32)
+            try:
+                interpret(each, "f", (2,), [x[24:].copy(), y, *numbers])
+            except TileirError:
+                y[:] = -1  # an access before the array, or a start that is negative
+            results.append(y)
+        if (results[0] != -1).all() and (results[1] != -1).all():
+            np.testing.assert_array_equal(*results, err_msg=str((terms, numbers)))
+
+
 @for_each(("terms", "how", "least"), CASES)
 def test_assumptions_hold_from_the_least_number_up_to_the_limit(
     terms: tuple[str, ...], how: dict[str, Any], least: dict[str, int]

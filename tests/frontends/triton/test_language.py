@@ -418,3 +418,55 @@ def test_names_of_the_branch_that_goes_on_stay(in_else: bool, n: int) -> None:
     out = np.zeros(1, np.int32)
     ends_in_a_branch[(1,)](out, n, IN_ELSE=in_else, on="interpreter")
     assert out[0] == (-1 if (n > 3) != in_else else n * (2 if in_else else 3))
+
+
+@triton.jit
+def names_of_comprehensions(out, n, K: tl.constexpr):
+    i = n * 2
+    squares = [i * i for i in range(K)]
+    sums = [a + b for a, b in ((1, 2), (3, 4)) if a > 1]
+    tl.store(out, i)
+    tl.store(out + 1, squares[K - 1])
+    tl.store(out + 2, sums[0])
+    k = 7
+    for j in tl.static_range(2):
+        tl.store(out + 3 + j, [k + j for k in (10, 20)][j])
+    tl.store(out + 5, k)
+
+
+@triton.jit
+def name_after_a_comprehension(out):
+    squares = [m * m for m in range(3)]
+    tl.store(out, squares[2] + m)  # noqa: F821
+
+
+def test_names_of_a_comprehension_end_with_it() -> None:
+    """As in Python: a name of the same spelling keeps its value, and there is none that was not
+    there before."""
+    out = np.zeros(6, np.int32)
+    ran(names_of_comprehensions, out, 5, K=3, on="interpreter")
+    assert out.tolist() == [10, 4, 7, 10, 21, 7]
+    with pytest.raises(triton.CompilationError, match="m "):
+        ran(name_after_a_comprehension, out, on="interpreter")
+
+
+@triton.jit
+def chained_comparisons(out, x, y, z, N: tl.constexpr):
+    i = tl.arange(0, N)
+    a, b, c = tl.load(x + i), tl.load(y + i), tl.load(z + i)
+    tl.store(out + i, a < b < c)
+    tl.store(out + N + i, a <= b == c)
+    tl.store(out + 2 * N + i, a > b >= c != a)
+    tl.store(out + 3 * N + i, 0 < a < 2 <= b)
+    tl.store(out + 4 * N + i, N > 3 > 2 < c)
+
+
+def test_chains_compare_neighbours() -> None:
+    x, y, z = (a.ravel().astype(np.int32) for a in np.meshgrid(*[np.arange(4)] * 3))
+    out = np.zeros((5, 64), np.int32)
+    ran(chained_comparisons, out, x, y, z, N=64, on="interpreter")
+    expected = [
+        (x < y) & (y < z), (x <= y) & (y == z), (x > y) & (y >= z) & (z != x),
+        (x > 0) & (x < 2) & (y >= 2), z > 2,
+    ]  # fmt: skip
+    assert (out == np.array(expected)).all()
