@@ -265,6 +265,47 @@ def test_a_read_only_array() -> None:
     assert "read-only" in fails("TIR0508", "store", TYPED.replace("TYPE", "f32"), 1, x, y)
 
 
+STORE_IN_PART = """
+define kernel void @k(i32* %x, i32* %y, i32 %from, i32 %by) {
+entry:
+  %i = make_range i32<4>
+  %bys = splat i32<4> %by
+  %steps = INDEX
+  %froms = splat i32<4> %from
+  %at = add i32<4> %steps, %froms
+  %ys = splat i32*<4> %y
+  %p = getelementptr i32*<4> %ys, %at
+  store %p, i32<4> 7
+  ret
+}
+"""
+INDICES = {
+    "even steps": "mul i32<4> %i, %bys",
+    "uneven steps": "mul i32<4> %i, %i",
+    "one element": "mul i32<4> %i, 0",
+}
+
+
+@for_each("steps", INDICES)
+@for_each(("first", "count"), [(0, 3), (5, 2), (9, 7), (15, 1), (0, 16)])
+def test_what_a_read_only_array_shares_is_not_written(steps: str, first: int, count: int) -> None:
+    """Of an array that may be written, by an access that goes along it evenly or not."""
+    body = STORE_IN_PART.replace("INDEX", INDICES[steps])
+    for start in range(10):
+        memory = np.zeros(16, np.int32)
+        shared = memory[first : first + count]
+        shared.flags.writeable = False
+        places = {start + {"even": 2 * i, "unev": i * i, "one ": 0}[steps[:4]] for i in range(4)}
+        if max(places) >= 16:
+            continue
+        if places & set(range(first, first + count)):
+            message = fails("TIR0508", "store", body, 1, shared, memory, start, 2)
+            assert "read-only" in message and not memory.any()
+        else:
+            run(body, 1, shared, memory, start, 2)
+            assert set(np.flatnonzero(memory).tolist()) == places
+
+
 UNDEFINED = """
 define kernel void @k(f32* %x, f32* %y) {
 entry:

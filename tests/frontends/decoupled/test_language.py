@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import ml_dtypes
@@ -151,6 +152,36 @@ def check_types(dtype: str, on: str | None) -> None:
     np.testing.assert_allclose(result, program.function("f").reference(A, B), rtol=1e-3)
     kept = program.function("g")(A, B, types={"g": "int16"}, on=on)
     assert kept.dtype == np.int16 and (kept == A.astype(int) + B.astype(int)).all()
+
+
+FLOATS: dict[str, tuple[Any, list[float]]] = {
+    "float16": (np.float16, [1, -3, 1 + 2**-10, 2047]),
+    "bfloat16": (ml_dtypes.bfloat16, [1, -3, 2**20, 1 + 2**-7]),
+    "float32": (np.float32, [1, -3, 2**20, 2047]), "float64": (np.float64, [1, -3, 7, 2047]),
+    "int8": (np.int8, [1, -3, 127, -128]), "int32": (np.int32, [1, -3, 1000, 2047]),
+}  # fmt: skip
+"""Elements of matmuls, and numbers that no type of as few bits but their own holds."""
+
+
+@for_each(("left", "right"), itertools.product(FLOATS, FLOATS))
+def test_matmuls_of_any_two_types_lose_nothing(left: str, right: str) -> None:
+    """The products are those of the numbers as they are, where neither type is wider: only a
+    float32 next to 16 bits is rounded to these."""
+    (a, numbers), (b, others) = FLOATS[left], FLOATS[right]
+    A = np.diag(np.resize(np.array(numbers), 16)).astype(a)
+    B = np.diag(np.resize(np.array(others), 16)).astype(b)
+    function = parse(d.MATMUL).with_schedule("matmul.tensorize(m:0, n:0, k:0);").function()
+    result = function(A, B, on="interpreter").astype(np.float64)
+    floats = [n for n in (left, right) if n.startswith(("float", "bf"))]
+    widths = {n: np.dtype(FLOATS[n][0]).itemsize for n in floats}
+    sides = [A, B]
+    if len(floats) == 2 and widths[left] != widths[right]:
+        narrow = min(floats, key=lambda n: widths[n])
+        with np.errstate(over="ignore"):
+            sides = [x.astype(FLOATS[narrow][0]) for x in sides]
+    with np.errstate(over="ignore"):
+        expected = np.diag(sides[0]).astype(np.float64) * np.diag(sides[1]).astype(np.float64)
+    np.testing.assert_allclose(np.diag(result), expected, rtol=2**-23)
 
 
 @pytest.mark.slow

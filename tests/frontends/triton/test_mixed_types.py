@@ -232,6 +232,27 @@ def store_large_numbers(z, w, x):
     tl.store(w + tl.arange(0, 4), tl.full((4,), float("-inf"), w.dtype.element_ty))
 
 
+@triton.jit
+def fill_with_a_number(z, NUMBER: tl.constexpr):
+    i = tl.arange(0, 4)
+    tl.store(z + i, NUMBER)
+    tl.store(z + 4 + i, tl.full((4,), NUMBER, z.dtype.element_ty))
+    tl.store(z + 8 + i, tl.where(i < 9, NUMBER, tl.zeros((4,), z.dtype.element_ty)))
+
+
+@for_each(("kind", "top"), FP8)
+def test_numbers_of_8_bits_saturate_and_nan_stays(kind: Any, top: float) -> None:
+    for number in (np.nan, np.inf, -np.inf, 1e9, -1e9, top, -top, 0.5, -0.0):
+        z = np.zeros(12, kind)
+        fill_with_a_number[(1,)](z, NUMBER=number, on="interpreter")
+        result = z.astype(np.float64)
+        if np.isnan(number):
+            assert np.isnan(result).all()
+        else:
+            expected = np.clip(number, -top, top)
+            assert (result == expected).all() and (np.signbit(result) == np.signbit(number)).all()
+
+
 @pytest.mark.parametrize(("kind", "top"), FP8)
 def test_numbers_and_integers_saturate_too(kind: Any, top: float) -> None:
     z, w = np.zeros(2, kind), np.zeros(4, kind)
@@ -342,3 +363,31 @@ def test_the_type_of_a_float_and_another_type(a: Any, b: Any, division: bool) ->
     if not division or not (a in EIGHT_BITS and b in EIGHT_BITS):
         assert promoted_type(a, b, division=division) is type_of_both(a, b, division)
         assert promoted_type(b, a, division=division) is type_of_both(a, b, division)
+
+
+@triton.jit
+def counted_loop(out, a, b, c):
+    x, y, z = tl.load(a), tl.load(b), tl.load(c)
+    place = out + 2
+    for i in range(x, y, z):
+        tl.store(out, i.dtype.primitive_bitwidth)
+        tl.store(out + 1, i.dtype.is_int_signed())
+        tl.store(place, i.to(tl.int64))
+        place += 1
+
+
+@for_each(("start", "end", "step"), itertools.product(INTEGERS, INTEGERS, (np.int32, np.int64)))
+def test_a_counter_has_the_type_of_all_bounds(start: Any, end: Any, step: Any) -> None:
+    """It reaches as far as the end may be, by steps of any type, among the numbers that are not
+    negative as signed ones: loops compare signed numbers, as in Triton."""
+    kind = shared_type(shared_type(start, end), step)
+    last = min(int(np.iinfo(end).max), (1 << (8 * kind.itemsize - 1)) - 1) - 1
+    by = max(1, last // 3)
+    if by > np.iinfo(step).max:
+        by = int(np.iinfo(step).max)
+    numbers = range(1, min(last, 1 + 3 * by), by)
+    out = np.zeros(8, np.int64)
+    bounds = (np.array([n], k) for n, k in ((1, start), (numbers.stop, end), (by, step)))
+    counted_loop[(1,)](out, *bounds, on="interpreter")
+    assert out[:2].tolist() == [kind.itemsize * 8, kind.kind == "i"]
+    assert out[2 : 2 + len(numbers)].tolist() == list(numbers)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -359,6 +360,33 @@ def test_constants_are_filled_by_the_statements_of_c() -> None:
     assert list(out) == [2, 7, 4, 3, -56, 4, 4, 255]
 
 
+HOST_STATEMENTS = """{kind} x = {a}; {kind} y = {b};
+x {op}= y; d[0] = x; x = {a}; x {op}= 3; d[1] = x; x = {a}; d[2] = x {op} y; d[3] = {b};
+d[3] {op}= 2; d[4] = y; d[4] = (d[4] | 64) {op} (d[3] & 15 | 1); d[5] = {a};
+d[5]++; d[6] = {a}; --d[6]; d[7] = (x = y) {op} 1;
+"""
+"""The same on the host and in a kernel, whose elements are accessed by `*`."""
+
+
+OPERATORS_OF_TWO = ("+", "-", "*", "/", "%", "<<", ">>", "&", "|", "^")
+
+
+@for_each("kind", ("char", "unsigned short", "int", "unsigned long"))
+@for_each("op", OPERATORS_OF_TWO)
+def test_statements_of_the_host_do_what_those_of_a_kernel_do(kind: str, op: str) -> None:
+    for a, b in ((100, 7), (13, 3)):
+        statements = HOST_STATEMENTS.format(kind=kind, a=a, b=b, op=op)
+        own = re.sub(r"d\[(\d)\]", r"(*(out + \1))", statements)
+        host = f"__constant__ {kind}* d = alloc_const {kind}[8];\n{statements}"
+        read = f"kernel void k({kind}* out) {{ int i[8] = 0 ... 8; *(out + i) = *(d + i); }}"
+        results = []
+        for text in (f"{host}\n{read}", f"kernel void k({kind}* out) {{ {own} }}"):
+            out = np.zeros(8, C_TYPES[kind])
+            parse(text).kernel()[(1,)](out, on="interpreter")
+            results.append(out.tolist())
+        assert results[0] == results[1], (a, b)
+
+
 @for_each(
     "statement",
     [
@@ -370,7 +398,14 @@ def test_constants_are_filled_by_the_statements_of_c() -> None:
         "i[0] = 1;",
         "int* p;",
         "d[i] = 1;",
+        "d[8] = 1;",
+        "d[-1] = 1;",
+        "i = d[-1];",
+        "i = d[-8];",
         "__constant__ int* f = alloc_const int[100000000000];",
+        "__constant__ int* f = alloc_const int[16777217];",
+        "__constant__ int* f = alloc_const int[0];",
+        "__constant__ int* f = alloc_const int[-1];",
     ],
 )
 def test_mistakes_on_the_host_are_at_their_place(statement: str) -> None:
