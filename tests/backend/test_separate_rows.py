@@ -201,3 +201,30 @@ def test_threads_write_what_the_program_does(n):
     SimtExecutor().launch(parse(ROWS), None, 2, [x, y, n, 0], num_warps=4)
     np.testing.assert_array_equal(y, arguments["y"])
     np.testing.assert_array_equal(y, 2 * x)
+
+
+@pytest.mark.parametrize("masked", [("load",), ("store",), ("load", "store"), ()])
+@pytest.mark.parametrize("multiple", ["%rn", "%own"])
+def test_a_multiple_is_replaced_where_all_that_depends_on_it_is_in_rows(masked, multiple):
+    """Of two arrays each is in rows if its mask keeps the columns. A multiple that both depend on
+    stays if only one of them is."""
+    pairs = [
+        ("  %rb = broadcast", "  %own = mul i64<8, 1> %rows, %ns {overflow = nsw}\n"
+         f"  %rbo = broadcast i64<8, 64> {multiple}\n  %rb = broadcast"),
+        ("getelementptr f32*<8, 64> %ys, %at",
+         "getelementptr f32*<8, 64> %ys, %ato"),
+        ("  %ys = splat", "  %ato = add i64<8, 64> %rbo, %cb {overflow = nsw}\n  %ys = splat"),
+    ]  # fmt: skip
+    if "load" not in masked:
+        pairs.append(("%px, %mask, 0.0", "%px"))
+    if "store" not in masked:
+        pairs.append(("%py, %w, %mask", "%py, %w"))
+    function = parse(replace_text(*pairs)).kernel()
+    x, y = (p.value for p in function.parameters[:2])
+    by_base = {
+        base: [(op, op.inputs[0]) for op in function.ops if op.mnemonic == name]
+        for base, name in ((x, "load"), (y, "store"))
+    }
+    changed = with_constant_strides(function, by_base)
+    is_shared = multiple == "%rn" and len(masked) == 1
+    assert (changed is function) == (not masked or is_shared)

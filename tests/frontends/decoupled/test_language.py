@@ -235,6 +235,15 @@ def test_offsets_are_wide_where_tensors_are() -> None:
     assert widths(far) == widths(backwards) == {"i64"} and widths(near) == {"i32"}
 
 
+@for_each(("reach", "sign"), itertools.product((2**31 - 1, 2**31), (1, -1)))
+def test_offsets_of_32_bits_reach_2_31_less_1_elements(reach: int, sign: int) -> None:
+    function = (
+        parse(d.RELU).with_schedule("relu_out.block(x:1); relu_out.tensorize(y:64);").function()
+    )
+    module = function.module(Tensor(F32, (2, 64), (sign * (reach - 63), 1)))
+    assert ("i64" in widths(module)) == (reach == 2**31)
+
+
 def widths(module: Module) -> set[str]:
     """Types of the offsets of pointers."""
     ops = [op for op in module.kernel("relu_out").ops if op.mnemonic == "getelementptr"]
