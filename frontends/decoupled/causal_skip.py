@@ -111,8 +111,11 @@ def _vanishes(k: KernelState, node: Node, env: Env, hidden: Place) -> bool:
     if isinstance(node, Call) and node.name in ("exp", "exp2"):
         return _falls(k, node.arguments[0], env, hidden)
     if isinstance(node, Binary) and node.op in "*/":
-        sides = node.operands if node.op == "*" else (node.left,)
-        return any(_vanishes(k, side, env, hidden) for side in sides)
+        both = node.op == "*" and all(_vanishes(k, x, env, hidden) for x in node.operands)
+        return both or any(
+            _vanishes(k, side, env, hidden) and not _reads(k, other, env, hidden)
+            for side, other in _operands(node)
+        )
     return isinstance(node, Unary) and _vanishes(k, node.value, env, hidden)
 
 
@@ -124,16 +127,30 @@ def _falls(k: KernelState, node: Node, env: Env, hidden: Place) -> bool:
     if not isinstance(node, Binary):
         return False
     if node.op in ("+", "-"):
-        sides = node.operands if node.op == "+" else (node.left,)
-        return any(_falls(k, side, env, hidden) for side in sides)
-    sides_and_others = (
-        [(node.left, node.right)]
-        if node.op == "/"
-        else [(node.left, node.right), (node.right, node.left)]
-    )
+        both = node.op == "+" and all(_falls(k, x, env, hidden) for x in node.operands)
+        return both or any(
+            _falls(k, side, env, hidden) and not _reads(k, other, env, hidden)
+            for side, other in _operands(node)
+        )
     return node.op in ("*", "/") and any(
-        _falls(k, side, env, hidden) and _positive(other) for side, other in sides_and_others
+        _falls(k, side, env, hidden) and _positive(other) for side, other in _operands(node)
     )
+
+
+def _operands(node: Binary) -> list[tuple[Node, Node]]:
+    """An operand that decides the value next to the other one: either, or of a difference and of a
+    quotient the left one."""
+    pair = (node.left, node.right)
+    return [pair] if node.op in "-/" else [pair, pair[::-1]]
+
+
+def _reads(k: KernelState, node: Node, env: Env, hidden: Place) -> bool:
+    """Whether `node` depends on `hidden` at the same position: it may then be 0 or infinite where
+    that is -inf, and a product, quotient or difference with it no number."""
+    node, env = _resolve(k, node, env)
+    if isinstance(node, Reduction):
+        return False
+    return _same(k, (node, env), hidden) or any(_reads(k, x, env, hidden) for x in node.operands)
 
 
 def _positive(node: Node) -> bool:

@@ -314,6 +314,54 @@ def test_a_pass_ends_early_only_where_nothing_is_left_to_add() -> None:
     assert min(ends.values()) >= 3, ends
 
 
+HIDDEN = "where(l <= reshape(m, m, 1), A[m, l], -inf)"
+TERMS = {
+    "exp(H)": True,
+    "exp(H) / 3": True,
+    "exp(H) * exp(H)": True,
+    "-exp2(H)": True,
+    "exp(H - 2)": True,
+    "exp(H + 2)": True,
+    "exp(H * 2)": True,
+    "exp(H / 2)": True,
+    "exp(H) * (l + 1)": True,
+    "exp(1 * H) * A[m, l]": True,
+    "exp(A[m, l] + H)": True,
+    "exp(H + H)": True,
+    "exp(H) / (l + 1)": True,
+    "exp(2 * H - A[m, l])": True,
+    "3 / exp(H)": False,
+    "exp(H) / exp(H)": False,
+    "exp(H) * exp(0 - H)": False,
+    "exp(H - H)": False,
+    "exp(H + 2 * H - H)": False,
+    "exp(H) - 1": False,
+    "exp(2 - H)": False,
+    "exp(0 * H)": False,
+    "exp(-H)": False,
+    "exp(A[m, l] * H)": False,
+    "exp(H * 0 + H)": False,
+    "exp(H) + 1": False,
+    "exp(2 / H)": False,
+    "1 - exp(H)": False,
+    "exp(H) / H": False,
+}
+"""Terms of a total, and whether they are 0 where H, a score, is minus infinity."""
+
+
+@for_each("term", TERMS)
+def test_a_pass_over_terms_ends_where_all_later_ones_are_0(term: str) -> None:
+    """What is no number there, as 0 / 0, is part of the total."""
+    total = f"rsum({term}, l) + rmax(H, l)".replace("H", HIDDEN)
+    source = f"Func f; In A; Var m; RVar l; f[m] = {total}; f.online(l); f.compile();"
+    function = parse(source).with_schedule("f.block(m:8); f.tensorize(m:0, l:8);").function()
+    A = (1 + np.abs(normal(24, 24))).astype(np.float32)
+    assert has_exit(function, A) == TERMS[term]
+    with np.errstate(all="ignore"):
+        expected = function.reference(A)
+    np.testing.assert_allclose(function(A, on="interpreter"), expected, rtol=1e-4)
+
+
 @pytest.mark.slow
 def test_a_pass_that_is_needed_goes_to_its_end() -> None:
     inputs = normal(1, 40, 16), normal(1, 16, 40), normal(1, 40, 16), 0.25
