@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.sizes import for_each
 from tileir import InterpretError, interpret
 from tileir.interp import program as preparation
 from tileir.interp.memory import Memory
@@ -106,3 +107,23 @@ def test_only_what_is_strided_and_inside() -> None:
     assert not contains(0, 4, 12) and not contains(0, 4, 8, 8)
     assert not contains(56, 60, 64) and not contains(4, 0, -4)
     assert not contains(2, 6) and not contains(0, 6) and contains(0, 6, size=2)
+
+
+@for_each("offset", (0, 4, 16))
+@for_each(("size", "shape"), [(4, (3,)), (4, (2, 3)), (8, (4,)), (2, (2, 2, 2)), (1, (5,))])
+def test_what_is_found_is_what_is_located(offset: int, size: int, shape: tuple[int, ...]) -> None:
+    """Of a region that begins after its base, or at it: each access with even steps is found where
+    all its elements are inside, and has them."""
+    memory = Memory()
+    region = memory.add("x", np.arange(40, dtype=np.uint8), offset)
+    strides = Strides(memory)
+    for first in range(-8, 48, 2):
+        for steps in product((-8, -4, -1, 0, 4, 8), repeat=len(shape)):
+            places = [first + sum(i * s for i, s in zip(p, steps)) for p in np.ndindex(*shape)]  # noqa: B905
+            addresses = np.array(places, np.int64).view(np.uint64) + np.uint64(region.start)
+            found = strides.find(addresses.reshape(shape), size, write=False)
+            inside = all(0 <= p <= 40 - size and (p + offset) % size == 0 for p in places)
+            assert (found is not None) == inside, (first, steps)
+            if found is not None:
+                content = [int.from_bytes(range(p, p + size), "little") for p in places]
+                assert found.view().reshape(-1).tolist() == content

@@ -405,3 +405,23 @@ def test_reductions_are_terms():
     a, out = Tensor("a", F32, (6, 9)), Tensor("out", F32, (6,))
     stage = contraction(out, (i,), "sum", at(a, i, j), {i: range(6), j: range(9)})
     assert isinstance(stage.term, Reduce) and len(stage.term.over) == 1
+
+
+@for_each("shape", [(40,), (6, 9), (9, 6), (3, 5, 7), (2, 64), (64, 2)])
+@for_each("value", ("read", "number"))
+def test_choices_by_an_index_are_made_for_every_element(shape, value):
+    """Along each dimension, from below and from above, at each number: the lanes of a tile may
+    follow several indices."""
+    names = indices("ijk"[: len(shape)])
+    a, out = Tensor("a", F32, shape), Tensor("out", F32, shape)
+    content = np.arange(1, 1 + np.prod(shape), dtype=np.float32).reshape(shape)
+    chosen = at(a, *names) if value == "read" else Number(3)
+    for dim, extent in enumerate(shape):
+        ends = ((None, 1), (None, extent // 2), (1, None), (1, extent - 1), (0, extent))
+        for low, high in ends:
+            bound = AffineBound(affine(names[dim]), low, high)
+            stage = elementwise(out, names, Choose((bound,), chosen, Number(7)))
+            result = Program((stage,), (out,)).run({a: content}, on="interpreter")[out]
+            place = np.indices(shape)[dim]
+            holds = (place >= (low or 0)) & (place < (extent if high is None else high))
+            assert (result == np.where(holds, content if value == "read" else 3, 7)).all()

@@ -302,3 +302,19 @@ def test_a_definition_may_compile_several_funcs() -> None:
     assert (program.function("f")(A) == A + 1).all()
     fused = program.with_schedule("f.fuse_at(g, x);")
     assert len(fused.function("g").plan(A).launches) == 1
+
+
+@for_each("order", itertools.permutations(range(3)))
+@for_each("stored", itertools.permutations(range(3)))
+def test_tensors_of_three_dimensions_in_any_order_of_memory(
+    order: tuple[int, ...], stored: tuple[int, ...]
+) -> None:
+    source = "Func f; In A; Var x, y, z; f[x, y, z] = A[x, y, z] * 2 - 1;"
+    function = parse(source + "f.tensorize(x:0, y:0, z:0); f.compile();").function()
+    A, out = (
+        np.zeros([(3, 5, 7)[n] for n in axes], np.float32).transpose(np.argsort(axes))
+        for axes in (order, stored)
+    )
+    A[...] = np.arange(105).reshape(3, 5, 7)
+    assert function(A, out=out, on="interpreter") is out
+    assert (out == A * 2 - 1).all()
