@@ -239,4 +239,23 @@ BUGS_OF_TENSORS: tuple[Bug, ...] = (
          "forms = (access.offset, *(d.stride for d in access.dimensions[:-1]))",
          "forms = tuple(d.stride for d in access.dimensions[:-1])"),
     ),
+    *bugs_in("backend/tma/delinearize.py", (
+        "tests/backend/test_delinearize.py",
+        "tests/backend/warp_specialize/test_descriptions.py",
+    ),
+        ("one term that is not negative suffices",
+         "        if len(nonnegative) == len(form.terms):\n",
+         "        if nonnegative:\n"),
+        ("the first of two bounds counts",
+         "            if limits.setdefault(lane.dimension, limit) != limit:\n"
+         '                return Refusal("its mask has two bounds for one dimension")\n',
+         "            limits.setdefault(lane.dimension, limit)\n"),
+        ("a bound from below is enough",
+         "    if not starts.keys() <= ends.keys():\n"
+         '        return Refusal("its mask bounds a dimension only from below")\n',
+         ""),
+        ("sgt includes equality",
+         "            return (left - right - one,)\n",
+         "            return (left - right,)\n"),
+    ),
 )  # fmt: skip
