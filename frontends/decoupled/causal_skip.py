@@ -146,7 +146,7 @@ def _operands(node: Binary) -> list[tuple[Node, Node]]:
 
 def _reads(k: KernelState, node: Node, env: Env, hidden: Place) -> bool:
     """Whether `node` depends on `hidden` at the same position: it may then be 0 or infinite where
-    that is -inf, and a product, quotient or difference with it no number."""
+    that is -inf, and 0 times, or minus, an infinity is no number."""
     node, env = _resolve(k, node, env)
     if isinstance(node, Reduction):
         return False

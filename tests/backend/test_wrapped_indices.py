@@ -343,18 +343,18 @@ def lanes_that_change(
 ) -> Iterator[tuple[int, np.ndarray]]:
     """For each lane of the operand along `dim`, which elements of the result depend on it."""
 
-    def stored(x: np.ndarray) -> np.ndarray:
+    def result_of(x: np.ndarray) -> np.ndarray:
         z = np.zeros(result, np.float32)
         tileir.interpret(module, "k", (1,), [x, z])
         return z
 
     chance = np.random.default_rng(dim)
     x = chance.integers(1, 1 << 20, shape).astype(np.float32)
-    before = stored(x)
+    before = result_of(x)
     for lane in range(shape[dim]):
         other = x.copy()
         np.moveaxis(other, dim, 0)[lane] += 1 + chance.integers(0, 99)
-        yield lane, stored(other) != before
+        yield lane, result_of(other) != before
 
 
 @for_each(("name", "shape", "text", "result"), LANE_OPS)

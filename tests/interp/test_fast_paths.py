@@ -121,9 +121,9 @@ def test_what_is_found_is_what_is_located(offset: int, size: int, shape: tuple[i
         for steps in product((-8, -4, -1, 0, 4, 8), repeat=len(shape)):
             places = [first + sum(i * s for i, s in zip(p, steps)) for p in np.ndindex(*shape)]  # noqa: B905
             addresses = np.array(places, np.int64).view(np.uint64) + np.uint64(region.start)
-            found = strides.find(addresses.reshape(shape), size, write=False)
+            place = strides.find(addresses.reshape(shape), size, write=False)
             inside = all(0 <= p <= 40 - size and (p + offset) % size == 0 for p in places)
-            assert (found is not None) == inside, (first, steps)
-            if found is not None:
+            assert (place is not None) == inside, (first, steps)
+            if place is not None:
                 content = [int.from_bytes(range(p, p + size), "little") for p in places]
-                assert found.view().reshape(-1).tolist() == content
+                assert place.view().reshape(-1).tolist() == content

@@ -234,34 +234,6 @@ def test_parameters_are_assumed_to_be_as_small_as_they_may_be(
     assert floors(run(parse(kernel(*terms, **how)), "infer-descriptors").module) == least
 
 
-TERMS = (
-    "row < ms", "col < ns", "row >= 0", "col < ss", "row < ns", "col <= ns", "ms > row", "row > 0",
-    "col >= 0", "row+ss < ms", "col u< ns", "row u< ms", "row <= ss", "0 < col",
-)  # fmt: skip
-
-
-@for_each("seed", range(120))
-def test_blocks_under_any_conjunction_hold_what_the_pointers_do(seed: int) -> None:
-    """Comparisons of both dimensions, some of one dimension several times or from below alone."""
-    choose = random.Random(seed)
-    terms = choose.sample(TERMS, choose.randint(1, 4))
-    module = parse(kernel(*terms, shift=choose.choice((0, 0, -1))))
-    described = run(module, "infer-descriptors").module
-    for _ in range(3):
-        numbers = [choose.randint(1, 36), choose.choice((1, 8, 15, 16, 24)), choose.randint(1, 20)]
-        x = np.random.default_rng(seed).integers(1, 9, 40 * 24).astype(np.float16)
-        results = []
-        for each in (module, described):
-            y = np.full((32, 16), np.nan, np.float32)
-            try:
-                interpret(each, "f", (2,), [x[24:].copy(), y, *numbers])
-            except TileirError:
-                y[:] = -1  # an access before the array, or a start that is negative
-            results.append(y)
-        if (results[0] != -1).all() and (results[1] != -1).all():
-            np.testing.assert_array_equal(*results, err_msg=str((terms, numbers)))
-
-
 @for_each(("terms", "how", "least"), CASES)
 def test_assumptions_hold_from_the_least_number_up_to_the_limit(
     terms: tuple[str, ...], how: dict[str, Any], least: dict[str, int]
@@ -358,34 +330,6 @@ def test_tiles_of_other_values_or_for_other_ops_are_loaded_through_pointers(read
         np.testing.assert_array_equal(results[0], results[1], str(default))
     assert bool(described) == feeds_dots
     assert not described & {", %in, 1.0", ", %in, nan"}
-
-
-ORDERING = (
-    "fence {sem = acquire, scope = gpu}", "fence {sem = acq_rel, scope = cta}", "barrier",
-    "_ = atomic_load i32 %flag {sem = acquire, scope = gpu}",
-    "_ = atomic_load i32 %flag {sem = relaxed, scope = gpu}",
-    "_ = load i32 %flag {volatile = true}",
-    "store %flag, 1 {volatile = true}", "atomic_store %flag, 1 {sem = release, scope = gpu}",
-    "_ = atomic_rmw i32 %flag, 1 {op = add}",
-)  # fmt: skip
-"""Ops after which other instances may have written what is loaded."""
-
-
-@for_each("op", ORDERING)
-def test_a_load_after_an_op_that_orders_it_keeps_its_pointers(op: str) -> None:
-    """Unless nothing writes the memory: of what the kernel stores, nothing may be what it loads."""
-    text = kernel("row < ms", "col < ns").replace("i32 %s)", "i32 %s, i32* noalias %flag)")
-    text = text.replace("noalias %y", "%y")
-    for place, promise, described in (
-        (LOADED + f"  {op}\n", "", True),
-        (f"  {op}\n" + LOADED, "", False),
-        (f"  {op}\n" + LOADED, "noalias ", True),
-    ):
-        changed = text.replace(LOADED, place).replace("noalias %x", f"{promise}%x")
-        outcome = run(parse(changed), "infer-descriptors")
-        assert ("descriptor_load" in print_module(outcome.module)) is described, (place, promise)
-        if not described:
-            assert "an earlier op may write the memory it reads" in outcome.remarks[0].message
 
 
 STARTS = {

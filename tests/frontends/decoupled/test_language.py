@@ -165,7 +165,7 @@ FLOATS: dict[str, tuple[Any, list[float]]] = {
 
 @for_each(("left", "right"), itertools.product(FLOATS, FLOATS))
 def test_matmuls_of_any_two_types_lose_nothing(left: str, right: str) -> None:
-    """The products are those of the numbers as they are, where neither type is wider: only a
+    """Numbers are multiplied as they are, where neither type is wider: only a
     float32 next to 16 bits is rounded to these."""
     (a, numbers), (b, others) = FLOATS[left], FLOATS[right]
     A = np.diag(np.resize(np.array(numbers), 16)).astype(a)

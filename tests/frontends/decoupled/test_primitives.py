@@ -114,16 +114,16 @@ def test_they_are_part_of_a_schedule_in_short() -> None:
 @for_each(("primitive", "first", "second"), [
     ("reverse", "x", "y"), ("evict_first", "X", "W"), ("evict_last", "X", "W"),
 ])  # fmt: skip
-def test_primitives_of_several_names_may_be_said_one_by_one(
+def test_primitives_take_several_names_one_by_one(
     primitive: str, first: str, second: str
 ) -> None:
     """In either order."""
     blocks = "norm.block(x:2, y:4);"
     schedules = [
-        parse(NORM + blocks + "".join(f"norm.{primitive}({names});" for names in said))
+        parse(NORM + blocks + "".join(f"norm.{primitive}({names});" for names in names_of_each))
         .definitions.funcs["norm"]
         .schedule
-        for said in ([f"{first}, {second}"], [first, second], [second, first])
+        for names_of_each in ([f"{first}, {second}"], [first, second], [second, first])
     ]
     assert schedules[0] == schedules[1] == schedules[2]
     assert getattr(schedules[0], primitive) == {first, second}

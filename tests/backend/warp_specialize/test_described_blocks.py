@@ -1,0 +1,70 @@
+"""Blocks under masks of many forms, and loads that other ops order: what descriptions replace."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+
+from tests.backend.warp_specialize.masked_blocks import kernel
+from tests.sizes import for_each
+from tileir import TileirError
+from tileir.interp import interpret
+from tileir.passmanager import run
+from tileir.textual import parse, print_module
+
+LOADED = "  %v = load f16<16, 16> %p, %in, 0.0\n"
+TERMS = (
+    "row < ms", "col < ns", "row >= 0", "col < ss", "row < ns", "col <= ns", "ms > row", "row > 0",
+    "col >= 0", "row+ss < ms", "col u< ns", "row u< ms", "row <= ss", "0 < col",
+)  # fmt: skip
+
+
+@for_each("seed", range(120))
+def test_blocks_under_any_conjunction_hold_what_the_pointers_do(seed: int) -> None:
+    """Comparisons of both dimensions, some of one dimension several times or from below alone."""
+    choose = random.Random(seed)
+    terms = choose.sample(TERMS, choose.randint(1, 4))
+    module = parse(kernel(*terms, shift=choose.choice((0, 0, -1))))
+    described = run(module, "infer-descriptors").module
+    for _ in range(3):
+        numbers = [choose.randint(1, 36), choose.choice((1, 8, 15, 16, 24)), choose.randint(1, 20)]
+        x = np.random.default_rng(seed).integers(1, 9, 40 * 24).astype(np.float16)
+        results = []
+        for each in (module, described):
+            y = np.full((32, 16), np.nan, np.float32)
+            try:
+                interpret(each, "f", (2,), [x[24:].copy(), y, *numbers])
+            except TileirError:
+                y[:] = -1  # an access before the array, or a start that is negative
+            results.append(y)
+        if (results[0] != -1).all() and (results[1] != -1).all():
+            np.testing.assert_array_equal(*results, err_msg=str((terms, numbers)))
+
+
+ORDERING = (
+    "fence {sem = acquire, scope = gpu}", "fence {sem = acq_rel, scope = cta}", "barrier",
+    "_ = atomic_load i32 %flag {sem = acquire, scope = gpu}",
+    "_ = atomic_load i32 %flag {sem = relaxed, scope = gpu}",
+    "_ = load i32 %flag {volatile = true}",
+    "store %flag, 1 {volatile = true}", "atomic_store %flag, 1 {sem = release, scope = gpu}",
+    "_ = atomic_rmw i32 %flag, 1 {op = add}",
+)  # fmt: skip
+"""Ops after which other instances may have written what is loaded."""
+
+
+@for_each("op", ORDERING)
+def test_a_load_after_an_op_that_orders_it_keeps_its_pointers(op: str) -> None:
+    """Unless nothing writes the memory: of what the kernel stores, nothing may be what it loads."""
+    text = kernel("row < ms", "col < ns").replace("i32 %s)", "i32 %s, i32* noalias %flag)")
+    text = text.replace("noalias %y", "%y")
+    for place, promise, described in (
+        (LOADED + f"  {op}\n", "", True),
+        (f"  {op}\n" + LOADED, "", False),
+        (f"  {op}\n" + LOADED, "noalias ", True),
+    ):
+        changed = text.replace(LOADED, place).replace("noalias %x", f"{promise}%x")
+        outcome = run(parse(changed), "infer-descriptors")
+        assert ("descriptor_load" in print_module(outcome.module)) is described, (place, promise)
+        if not described:
+            assert "an earlier op may write the memory it reads" in outcome.remarks[0].message
