@@ -227,6 +227,18 @@ def test_rows_that_are_mixed_keep_the_remainder(shape: str, end: str) -> None:
     assert mask_wrapped_loads(function) is function
 
 
+@pytest.mark.parametrize("default", ["0.0", "1.0", "-0.0", "undef", "none"])
+def test_loads_that_fill_with_other_numbers_keep_the_remainder(default: str) -> None:
+    """A mask in place of the remainder fills with 0 where the mask of the load does not hold; lanes
+    without a default are undefined there."""
+    text = KERNEL.format(kind="i32", widen="sext", rounding="zero")
+    text = text.replace("sext i32<16> %i", "add i32<16> %i, 0")
+    load = MASKED_LOAD.replace(", 0.0", "" if default == "none" else f", {default}")
+    module = parse(text.replace("%x = load f16<16, 16> %pa", load))
+    is_replaced = mask_wrapped_loads(module.kernel()) is not module.kernel()
+    assert is_replaced == (default in ("0.0", "none"))
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_remainders_rounded_down_stay(kind: str) -> None:
     """A negative index is then another one, at the end."""

@@ -68,3 +68,26 @@ def test_a_load_after_an_op_that_orders_it_keeps_its_pointers(op: str) -> None:
         assert ("descriptor_load" in print_module(outcome.module)) is described, (place, promise)
         if not described:
             assert "an earlier op may write the memory it reads" in outcome.remarks[0].message
+
+
+STORED = "  store %q, %d\n"
+KEPT = {
+    "volatile load": (LOADED, LOADED.replace("0.0", "0.0 {volatile = true}")),
+    "load under a predicate": (LOADED, "  %some, _ = icmp (i1, i1) %s, 1 {predicate = sgt}\n"
+                               + LOADED.replace("  %v", "  @%some %v")),
+    "volatile store": (STORED, STORED.replace("%d", "%d {volatile = true}")),
+    "store under a predicate": (STORED, "  %some, _ = icmp (i1, i1) %s, 1 {predicate = sgt}\n"
+                                + STORED.replace("  store", "  @%some store")),
+}  # fmt: skip
+"""Accesses that no descriptor replaces, instead of those that it does."""
+
+
+@for_each("name", KEPT)
+def test_volatile_accesses_and_those_under_predicates_keep_their_pointers(name: str) -> None:
+    plain, access = KEPT[name]
+    text = kernel("row < ms", "col < ns")
+    assert plain in text
+    for changed, described in ((text, True), (text.replace(plain, access), False)):
+        result = print_module(run(parse(changed), "infer-descriptors").module)
+        word = "descriptor_load" if plain is LOADED else "descriptor_store"
+        assert (word in result) is described

@@ -30,6 +30,21 @@ def reduction_function(op: str, schedule: str, post: str = "", reduced: str = "A
     return parse(source).with_schedule(schedule).function()
 
 
+@for_each("dtype", ["int8", "int16", "int32", "int64", "float16", "float64"])
+@for_each("op", ["rsum", "rmax", "rmin"])
+@for_each("sign", [-1, 1])
+@for_each("tensors", ["x:0, k:0", "x:0, k:16", ""])
+def test_reductions_of_every_type_begin_with_their_neutral_element(
+    dtype: str, op: str, sign: int, tensors: str
+) -> None:
+    schedule = f"out.block(x:4); {f'out.tensorize({tensors});' if tensors else ''}"
+    function = reduction_function(op, schedule, reduced="A[x, k]")
+    A = (sign * (np.arange(6 * 21).reshape(6, 21) % 13 + 2)).astype(dtype)
+    result = function(A, on="interpreter")
+    combine = {"rsum": np.sum, "rmax": np.max, "rmin": np.min}[op]
+    assert (result == combine(A.astype(np.float64), axis=1)).all()
+
+
 @for_each("op", ["rsum", "rmax", "rmin"])
 @for_each("extra", ["", "out.atomic(k);"])
 def test_blocks_of_a_reduction_are_joined(op: str, extra: str) -> None:

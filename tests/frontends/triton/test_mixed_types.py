@@ -391,3 +391,28 @@ def test_a_counter_has_the_type_of_all_bounds(start: Any, end: Any, step: Any) -
     counted_loop[(1,)](out, *bounds, on="interpreter")
     assert out[:2].tolist() == [kind.itemsize * 8, kind.kind == "i"]
     assert out[2 : 2 + len(numbers)].tolist() == list(numbers)
+
+
+@triton.jit
+def unary_ops(out, x, N: tl.constexpr):
+    i = tl.arange(0, N)
+    v = tl.load(x + i)
+    tl.store(out + i, (~v).to(tl.int64, bitcast=False))
+    tl.store(out + N + i, (-v).to(tl.int64, bitcast=False))
+    tl.store(out + 2 * N + i, (+v).to(tl.int64, bitcast=False))
+    tl.store(out + 3 * N + i, tl.abs(v).to(tl.int64, bitcast=False))
+    tl.store(out + 4 * N + i, (~(~v)).to(tl.int64, bitcast=False))
+    tl.store(out + 5 * N + i, (v != 0).to(tl.int64, bitcast=False))
+    tl.store(out + 6 * N + i, (~(v > 3)).to(tl.int64, bitcast=False))
+
+
+@for_each("kind", INTEGERS)
+def test_operators_of_one_integer_keep_its_type(kind: Any) -> None:
+    ends = np.iinfo(kind)
+    x = np.array([ends.min, ends.min + 1, 0, 1, 5, ends.max // 2 + 1, ends.max - 1, ends.max], kind)
+    out = np.zeros((7, 8), np.int64)
+    unary_ops[(1,)](out, x, N=8, on="interpreter")
+    with np.errstate(over="ignore"):
+        rows = [~x, -x, x, np.abs(x), x, x != 0, ~(x > 3)]
+    for row, expected in zip(out, rows, strict=True):
+        assert row.tolist() == expected.astype(np.int64).tolist()

@@ -133,3 +133,48 @@ AXES: dict[str, tuple[Callable[[int], bool], str]] = {
 def test_axes_and_extents_are_those_that_there_are(call: str, axis: int) -> None:
     is_right, code = AXES[call]
     assert code_of(call.format(axis)) == (None if is_right(axis) else code)
+
+
+FLOATS = {"half": np.float16, "float": np.float32, "double": np.float64}
+
+
+def usual_type(left: str, right: str) -> Any:
+    """Of two floats the wider one; a float next to an integer."""
+    floats = [FLOATS[name] for name in (left, right) if name in FLOATS]
+    return max(floats, key=lambda kind: np.dtype(kind).itemsize)
+
+
+@for_each(("left", "right"), [
+    (a, b) for a, b in product((*FLOATS, "int", "unsigned char", "long"), repeat=2)
+    if a in FLOATS or b in FLOATS
+])  # fmt: skip
+def test_operators_of_floats_are_of_the_wider_type(left: str, right: str) -> None:
+    """Numbers whose total no narrower type holds."""
+    names, wide = {**TYPES, **FLOATS}, usual_type(left, right)
+    digits = {np.float16: 10, np.float32: 23, np.float64: 52}[wide]
+    x, y = np.array([1], names[left]), np.array([1], names[right])
+    fine = 2.0**-digits
+    for array, name in ((x, left), (y, right)):
+        if name in FLOATS and names[name] is wide:
+            array[0] += fine
+            break
+    out = np.zeros(4, np.float64)
+    text = f"""kernel void k({left}* x, {right}* y, double* out) {{
+        {left} a = *x; {right} b = *y;
+        *out = a * b; *(out + 1) = max(a, b); *(out + 2) = a / b; *(out + 3) = a == b;
+    }}"""
+    parse(text).kernel()[(1,)](x, y, out, on="interpreter")
+    a, b = x.astype(wide), y.astype(wide)
+    assert out.tolist() == [float((a * b)[0]), float(max(a, b)[0]), float((a / b)[0]), a == b]
+
+
+@for_each(("kind", "total"), [("half", "float"), ("float", "float"), ("double", "double")])
+def test_dots_of_halves_are_added_as_floats(kind: str, total: str) -> None:
+    """Sums that are beyond the largest half, and finer than its digits."""
+    out = np.zeros(256, FLOATS[total])
+    text = f"""kernel void k({kind}* x, {total}* out) {{
+        int i[16] = 0 ... 16; {kind} a[16, 16] = *(x + i[:, newaxis] * 16 + i[newaxis, :]);
+        *(out + i[:, newaxis] * 16 + i[newaxis, :]) = dot(a, a) + 0.25; }}"""
+    x = np.full(256, 80, FLOATS[kind])
+    parse(text).kernel()[(1,)](x, out, on="interpreter")
+    assert (out == 16 * 80 * 80 + 0.25).all()
