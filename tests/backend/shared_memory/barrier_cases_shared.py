@@ -49,6 +49,13 @@ SHARED = {
   !warp
   %b = gpu.convert_layout f32<8, 64, #w> %vg {layout = #w, shared = [0, 2048]}
 """,
+    "what stays in warps, over the same in another layout": """
+  %a = gpu.convert_layout f32<8, 64, #w> %vg {layout = #w, shared = [0, 2048]}
+  !block
+  %b = gpu.convert_layout f32<8, 64, #u> %vg {layout = #u, shared = [0, 2048]}
+  !block
+  %d2 = gpu.convert_layout f32<8, 64, #w> %vg {layout = #w, shared = [0, 2048]}
+""",
     "around a loop": """
   br loop
 loop:
