@@ -140,8 +140,8 @@ def _falls(k: KernelState, node: Node, env: Env, hidden: Place) -> bool:
 def _operands(node: Binary) -> list[tuple[Node, Node]]:
     """An operand that decides the value next to the other one: either, or of a difference and of a
     quotient the left one."""
-    pair = (node.left, node.right)
-    return [pair] if node.op in "-/" else [pair, pair[::-1]]
+    left, right = node.left, node.right
+    return [(left, right)] if node.op in "-/" else [(left, right), (right, left)]
 
 
 def _reads(k: KernelState, node: Node, env: Env, hidden: Place) -> bool:
