@@ -292,6 +292,11 @@ class Thread(AsyncUnits, ClusterOps, Protocol):
         by the whole warp."""
         ...
 
+    def transpose_matrix(self, word: Handle) -> Handle:
+        """Transpose a matrix of 8 by 8 elements of 16 bits that a warp has in registers: lane
+        4 r + t has elements 2 t and 2 t + 1 of row r in a word, before and after."""
+        ...
+
     def mma(
         self, kind: MmaInstruction, a: Sequence[Handle], b: Sequence[Handle], c: Sequence[Handle],
         signed: tuple[bool, bool],

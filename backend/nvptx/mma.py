@@ -54,6 +54,10 @@ class LlvmMatrices(LlvmMemory):
             f"(ptr addrspace(3) {self._shared_address(offset)}{operands}) #4"
         )
 
+    def transpose_matrix(self, word: Handle) -> Handle:
+        text = "movmatrix.sync.aligned.m8n8.trans.b16 $0, $1;"
+        return self._several(text, [I32], [("r", "i32", word)], "", 5)[0]
+
     def mma(
         self, kind: MmaInstruction, a: Sequence[Handle], b: Sequence[Handle], c: Sequence[Handle],
         signed: tuple[bool, bool],

@@ -1,5 +1,5 @@
 """Plans of layout conversions: by renaming registers if every thread owns its elements already, by
-shuffles if its warp does, else through shared memory.
+shuffles or transpositions of matrices if its warp does, else through shared memory.
 
 `tileir.backend.codegen.emit.conversion` emits the instructions of a plan.
 """
@@ -17,6 +17,7 @@ from tileir.layout_bits import Subspace
 from tileir.types import Element, Tile
 
 if TYPE_CHECKING:
+    from tileir.backend.layouts.matrix_transposes import TransposePlan
     from tileir.backend.layouts.warp_shuffles import ShufflePlan
     from tileir.backend.shared_memory.conversion_staging import ConversionStaging
 
@@ -30,9 +31,12 @@ def conversion_bytes(source: Tile, target: Layout) -> int:
 
 
 @cache
-def conversion(source: Tile, target: Layout) -> tuple[int, ...] | ShufflePlan | ConversionStaging:
+def conversion(
+    source: Tile, target: Layout
+) -> tuple[int, ...] | ShufflePlan | TransposePlan | ConversionStaging:
     """The plan of the conversion of a tile to the layout `target`: a register for each register,
-    shuffles, or a copy through shared memory, whichever takes fewer cycles of a warp."""
+    shuffles, transpositions of matrices, or a copy through shared memory, whichever takes fewer
+    cycles of a warp."""
     from tileir.backend.layouts.warp_shuffles import exchange
     from tileir.backend.shared_memory.conversion_staging import staging
 
@@ -50,7 +54,13 @@ def conversion(source: Tile, target: Layout) -> tuple[int, ...] | ShufflePlan | 
     if shuffles is None:
         return staged
     waiting = _LATENCY if _stays_in_warps(staged, source, target) else _WAITING
-    return shuffles if _shuffling(shuffles, source) <= staged.cost() + waiting else staged
+    if _shuffling(shuffles, source) > staged.cost() + waiting:
+        return staged
+    if source.element.bits != 16:
+        return shuffles
+    from tileir.backend.layouts.matrix_transposes import transposition
+
+    return transposition(source.layout, target) or shuffles
 
 
 @cache

@@ -143,6 +143,10 @@ class Counted:
         self.tally.shuffles += 1
         return super().shuffle_index(*operands)  # type: ignore[misc]
 
+    def transpose_matrix(self, word: Any) -> Any:
+        self.tally.shuffles += 1
+        return super().transpose_matrix(word)  # type: ignore[misc]
+
     def barrier(self) -> None:
         self.tally.barriers += 1
         super().barrier()  # type: ignore[misc]

@@ -69,6 +69,12 @@ class Matrices:
         self.memory.check_aligned(at, 16, naming)
         self.memory.store_shared(at, rows.reshape(self.threads, 16).view("V16")[:, 0], naming)
 
+    def transpose_matrix(self, word: Any) -> Any:
+        self._whole_warps()
+        rows = np.ascontiguousarray(word.array).view(np.uint16).reshape(-1, 8, 8)
+        columns = np.ascontiguousarray(rows.transpose(0, 2, 1))
+        return self.as_handle(columns.reshape(-1).view(word.array.dtype), I32)
+
     def mma(
         self, kind: MmaInstruction, a: Sequence[Any], b: Sequence[Any], c: Sequence[Any],
         signed: tuple[bool, bool],

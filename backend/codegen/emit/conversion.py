@@ -1,6 +1,6 @@
 """The code of layout conversions: through shared memory
 (`tileir.backend.shared_memory.conversion_staging`) and through the lanes of a warp
-(`tileir.backend.layouts.warp_shuffles`)."""
+(`tileir.backend.layouts.warp_shuffles`, `tileir.backend.layouts.matrix_transposes`)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 from tileir.backend.codegen.emit.packing import pack_elements, unpack_elements
 from tileir.backend.codegen.lowering import Fragment, Lowering
-from tileir.backend.layouts.warp_shuffles import LANE_BITS, ShufflePlan, Swap
+from tileir.backend.layouts.matrix_transposes import TransposePlan
+from tileir.backend.layouts.warp_shuffles import LANE_BITS, ShufflePlan, Swap, exchange
 from tileir.backend.shared_memory.conversion_plan import conversion, repetitions, within_warps
 from tileir.layout import Layout, Vector
 from tileir.op import Op
@@ -30,6 +31,14 @@ def convert(
     plan = conversion(source, target)
     if isinstance(plan, tuple):
         return [fragment[r] for r in plan]
+    if isinstance(plan, TransposePlan):
+        if lowering.target.ldmatrix:
+            return transpose_tile(
+                lowering, fragment, source.element, plan, repetitions(source.layout)
+            )
+        shuffles = exchange(source.layout, target, 2)
+        assert shuffles is not None  # transpositions replace shuffles
+        plan = shuffles
     if isinstance(plan, ShufflePlan):
         return shuffle_tile(lowering, fragment, source.element, plan, repetitions(source.layout))
     near = within_warps(source, target)
@@ -296,6 +305,22 @@ def shuffle_tile(
     for block in range(blocks):
         part = fragment[block * size : (block + 1) * size]
         results += _shuffle_block(lowering, part, element, plan)
+    return results
+
+
+def transpose_tile(
+    lowering: Lowering, fragment: Fragment, element: Element, plan: TransposePlan, blocks: int
+) -> Fragment:
+    """The handles of a tile after `plan`, which is applied to each of `blocks` equal parts."""
+    size = len(fragment) // blocks
+    results: Fragment = [""] * len(fragment)
+    for start in range(0, len(fragment), size):
+        for read, written in zip(plan.source, plan.target, strict=True):
+            word = pack_elements(lowering, element, [fragment[start + r] for r in read])
+            word = lowering.thread.transpose_matrix(word)
+            values = unpack_elements(lowering, element, word, len(written))
+            for register, value in zip(written, values, strict=True):
+                results[start + register] = value
     return results
 
 
