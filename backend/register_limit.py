@@ -134,6 +134,7 @@ class RegisterChoice:
             return code
         if code.spills:
             return self._with_all_registers(ptx, code, assemble)
+        code = self._with_spare_registers(ptx, code, assemble)
         best, least = code, self._waiting(code)
         directives = list(self._directives(code))
         while directives:
@@ -174,6 +175,35 @@ class RegisterChoice:
             return code
         assembled = assemble(with_directive(ptx, _UNLIMITED))
         return assembled if assembled.spills < code.spills else code
+
+    def _with_spare_registers(
+        self, ptx: str, code: Assembled, assemble: Callable[[str], Assembled]
+    ) -> Assembled:
+        """`code`, or, if it has dots and ptxas kept to the registers with which more blocks would
+        be resident than shared memory lets be, the code that ptxas generates when it knows their
+        number. With more registers, fragments are loaded before the previous dot has read its own.
+        """
+        if not self.dots or not self._leaves_registers(code.registers):
+            return code
+        resident = self._resident(code.registers)
+        try:
+            other = assemble(with_directive(ptx, f".minnctapersm {resident}"))
+        except CompileError as error:
+            if error.code != "TIR0708":
+                raise
+            return code
+        gains = other.registers > code.registers and not other.spills
+        return other if gains and self._resident(other.registers) >= resident else code
+
+    def _leaves_registers(self, registers: int) -> bool:
+        """Whether `registers` are the most with which some number of blocks fits the register file,
+        and so few blocks are resident that each could have more."""
+        target = self.machine.target
+        fitting, fewer = (
+            target.registers_per_processor // target.register_words(self.warps, n)
+            for n in (registers, registers + REGISTER_GRAIN)
+        )
+        return self._resident(registers) <= fewer < fitting
 
     def may_gain(self, variant: CodeVariant, code: Assembled) -> bool:
         """Whether it is worth generating the kernel again as `variant`: it may spill less than

@@ -138,9 +138,9 @@ def test_the_most_registers_with_which_more_blocks_are_resident(registers, warps
     assert RegisterChoice(MACHINE, warps, shared, alone=False).limit(registers) == limit
 
 
-def choose(assembled, others, warps=16, alone=False, dots=False):
+def choose(assembled, others, warps=16, alone=False, dots=False, shared=0):
     """Registers of the code that is chosen; `others`: codes by directive."""
-    choice = RegisterChoice(MACHINE, warps, 0, alone, dots)
+    choice = RegisterChoice(MACHINE, warps, shared, alone, dots)
     ptx = ".visible .entry k()\n.reqntid 512\n{\n}\n"
 
     def assemble(text):
@@ -255,6 +255,32 @@ def test_kernels_with_dots_are_limited_where_one_block_would_be_resident():
     assert choose(code(149, 8), {directive: code(128, 8, spills=4)}, warps=8, dots=True) == 149
     assert choose(code(100, 8), {}, warps=8, dots=True) == 100, "two blocks already"
     assert choose(code(255, 1), {}, warps=8, dots=True) == 255
+
+
+@for_each(
+    ("registers", "shared", "more", "chosen"),
+    [
+        (128, 94 << 10, code(174), 174),  # shared memory fits two blocks, registers four
+        (122, 94 << 10, code(174), 174),  # 128 are allocated
+        (128, 94 << 10, code(255), 255),  # as many as two blocks have
+        (128, 94 << 10, code(174, spills=4), 128),
+        (128, 94 << 10, code(128), 128),
+        (128, 94 << 10, code(120), 128),
+        (120, 94 << 10, None, 120),  # ptxas could take 128 without one block less
+        (128, 54 << 10, None, 128),  # shared memory fits four blocks, too
+        (168, 70 << 10, None, 168),  # three both
+        (128, 70 << 10, code(168), 168),
+        (128, 70 << 10, code(184), 128),  # two blocks in place of three
+    ],
+)
+def test_registers_that_shared_memory_leaves_are_for_fragments_of_dots(
+    registers, shared, more, chosen
+):
+    resident = MACHINE.target.resident_blocks(4, 1, shared)
+    others = {} if more is None else {f".minnctapersm {resident}": more}
+    assert choose(code(registers, 8), others, 4, dots=True, shared=shared) == chosen
+    if chosen > registers:
+        assert choose(code(registers, 8), {}, 4, dots=False, shared=shared) == registers
 
 
 def test_kernels_with_dots_are_limited_where_few_registers_are_missing():
