@@ -16,12 +16,14 @@ if TYPE_CHECKING:
 class AccessAttributes:
     """Attributes of a global access. `cache` and `eviction` are PTX operators without the leading
     dot, '' for the default. A `volatile` access is neither removed nor merged. A `constant` load
-    reads memory that nothing writes while the kernel runs."""
+    reads memory that nothing writes while the kernel runs. The value of a `prefetched` load is for
+    a later iteration."""
 
     cache: str = ""
     eviction: str = ""
     volatile: bool = False
     constant: bool = False
+    prefetched: bool = False
 
 
 @attrs.frozen(eq=False, repr=False)

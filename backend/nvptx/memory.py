@@ -47,11 +47,23 @@ class LlvmMemory(PackedRegisters):
             return self._load(element, count, f"ptr addrspace({space}) {pointer}", access.volatile)
         word, number = words_of(element.bytes, count)
         masked = mask not in (None, "true")
+        if masked and access.prefetched:
+            mask = self.emit(f"and i1 {mask}, {self._lane_exists()}")
         if masked and other is None and not self._stays_unset(number):
             other = [self.constant(element, 0)] * count
         packed = None if other is None else self._pack(element, other, word, number)
         words = self._load_asm(word, number, pointer, mask, packed, access, space)
         return self._unpack(element, count, word, words)
+
+    def _lane_exists(self) -> Handle:
+        """A condition that holds in every lane, which ptxas does not know. It keeps what a load
+        reads under it in registers of the lanes. What all lanes read at one address it would copy
+        to a uniform register right after the load, and wait there."""
+        return self.once("lane exists", self._is_in_its_mask)
+
+    def _is_in_its_mask(self) -> Handle:
+        lanes = self._read("lanemask.le")
+        return self.emit(f"icmp ne i32 {lanes}, 0")
 
     _unset = 0
     """Registers that were assigned to masked loads without another value."""

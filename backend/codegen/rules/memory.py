@@ -5,13 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
+from tileir.analysis import memoize
 from tileir.analysis.aliases import unwritten
+from tileir.analysis.loops import loops
 from tileir.analysis.uses import base_pointer, definitions
 from tileir.backend.codegen.lowering import Fragment, Lowering, Rule, registers, scalar_of
 from tileir.backend.codegen.thread_operands import AccessAttributes
 from tileir.backend.layouts.anchors import neighbours_first, vector_run
+from tileir.ir import Function
 from tileir.layout import Vector
 from tileir.types import I1, AddressSpace, Tile, shape_of
+from tileir.values import Value
 
 _BYTES = 16
 
@@ -34,7 +38,11 @@ def by_register(groups: Iterable[tuple[Sequence[int], Fragment]]) -> Fragment:
 def load_groups(lowering: Lowering, op: Any) -> Iterator[tuple[Vector, Fragment]]:
     """Emit the loads of `op`. Yield the registers and the loaded values of each vector access."""
     thread, element = lowering.thread, scalar_of(op.result.type)
-    pointers, access = lowering.fragment(op.pointer), _access(op, _constant(lowering, op))
+    prefetched = not isinstance(op.result.type, Tile) and op.result in _loop_carried_values(
+        lowering.function
+    )
+    access = _access(op, _constant(lowering, op), prefetched)
+    pointers = lowering.fragment(op.pointer)
     masked_values = None if op.other is None else lowering.fragment(op.other)
     once = _is_by_first_owner(lowering, op)
     for group in vector_groups(lowering, op):
@@ -129,10 +137,24 @@ def access_mask(lowering: Lowering, op: Any, register: int, *, once: bool) -> st
     return mask
 
 
-def _access(op: Any, constant: bool = False) -> AccessAttributes:
+@memoize
+def _loop_carried_values(function: Function) -> frozenset[Value]:
+    """The values that iterations of loops pass to the next one."""
+    return frozenset(
+        value
+        for loop in loops(function).by_header.values()
+        for latch in loop.latches
+        for target in function.blocks[latch].terminator.successors
+        if target.label == loop.header
+        for value in target.arguments
+        if isinstance(value, Value)
+    )
+
+
+def _access(op: Any, constant: bool = False, prefetched: bool = False) -> AccessAttributes:
     cache = "" if op.cache.value == "none" else op.cache.value
     eviction = "" if op.eviction.value == "normal" else f"evict_{op.eviction.value}"
-    return AccessAttributes(cache, eviction, op.volatile, constant)
+    return AccessAttributes(cache, eviction, op.volatile, constant, prefetched)
 
 
 def _constant(lowering: Lowering, op: Any) -> bool:
