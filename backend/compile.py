@@ -124,6 +124,8 @@ def _to_ptx(
     """The LLVM IR and the PTX of `variant`, and whether their instructions are in another order
     than that of the program."""
     libraries = llvm_libraries(options.libraries)
+    if variant is CodeVariant.PREFETCHED:
+        unit = _prefetching(unit)
     part = emit_kernel(attrs.evolve(unit, variant=variant), machine, 0)
     text = join_kernels([part])
     if not isolate:
@@ -135,6 +137,17 @@ def _to_ptx(
     arguments = text, MachineTarget.of(machine), options.opt_level, libraries
     ptx = run(task, to_ptx, *arguments, variant)
     return text, ptx, part.reordered
+
+
+def _prefetching(unit: KernelUnit) -> KernelUnit:
+    """`unit` with the loads of loops one iteration ahead."""
+    from tileir.backend.stage import with_function
+    from tileir.backend.transforms.prefetch_between_barriers import prefetch_between_barriers
+
+    function = prefetch_between_barriers(unit.module.functions[unit.kernel])
+    module = with_function(unit.module, function)
+    memory = SharedMemoryPlan.with_roles(module, unit.kernel, ())
+    return attrs.evolve(unit, module=module, memory=memory)
 
 
 @attrs.frozen(eq=False, repr=False)

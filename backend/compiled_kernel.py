@@ -251,6 +251,8 @@ class CompiledKernel:
             variants.insert(0, CodeVariant.PROGRAM_ORDER)
         if not dots:
             variants.insert(0, CodeVariant.ALTERNATING)
+        if loops(function).by_header and not bounded:
+            variants.insert(0, CodeVariant.PREFETCHED)
         for variant in variants:
             if choice.may_gain(variant, best):
                 best = self._better_of(choice, best, variant, bounded)
@@ -266,6 +268,8 @@ class CompiledKernel:
         if ptx == self.ptx or (best.spills and not choice.may_spill_less(self.ptx, ptx, variant)):
             return best
         other = self._assembled_from(ptx)
+        if variant is CodeVariant.PREFETCHED:
+            return choice.better_prefetched(best, other)
         other = other if bounded else choice.best(ptx, other, self._assembled_from)
         return choice.better(best, other)
 

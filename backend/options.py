@@ -47,6 +47,7 @@ class CodeVariant(Enum):
     - `SCHEDULED`: ptxas gets those of `DEPTH_FIRST` in the order of LLVM's machine scheduler.
     - `UNREDUCED`: as `DEPTH_FIRST`, without LLVM's strength reduction of loops, which keeps a
       register for each address that changes with the iteration.
+    - `PREFETCHED`: as `DEPTH_FIRST`, with loads of loops one iteration ahead (`prefetch-loads`).
     """
 
     DEPTH_FIRST = "depth first"
@@ -54,6 +55,7 @@ class CodeVariant(Enum):
     ALTERNATING = "alternating"
     SCHEDULED = "scheduled"
     UNREDUCED = "unreduced"
+    PREFETCHED = "prefetched"
 
 
 @attrs.frozen

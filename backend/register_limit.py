@@ -210,6 +210,8 @@ class RegisterChoice:
         `code`, or take so few registers that more blocks are resident and enough time is saved.
         Variants with another order of instructions are tried only for kernels without dots that do
         not spill."""
+        if variant is CodeVariant.PREFETCHED:
+            return self._may_be_prefetched(code)
         if code.spills:
             return variant in _ALIVE
         if self.alone or not code.registers or (variant not in _ALIVE and self.dots):
@@ -217,6 +219,20 @@ class RegisterChoice:
         part, least = _FEWEST_OF_VARIANTS[variant], _LEAST_OF_VARIANTS[variant]
         resident, most = self._resident(code.registers), self._resident(int(part * code.registers))
         return self.machine.hidden * (1 / resident - 1 / most) >= least
+
+    def _may_be_prefetched(self, code: Assembled) -> bool:
+        """Whether at most half of the loads of `code`, which has no dots and does not spill, are in
+        flight together."""
+        if self.dots or code.spills or not code.registers:
+            return False
+        loads = LoadsInFlight.of(code.cubin)
+        return 0 < 2 * loads.together <= loads.block
+
+    def better_prefetched(self, code: Assembled, other: Assembled) -> Assembled:
+        """`other`, whose loads are one iteration ahead, if it spills nothing, and all resident
+        blocks have more than twice as many loads in flight as those of `code`; else `code`."""
+        gains = self._in_flight(other) > 2 * self._in_flight(code)
+        return other if gains and not other.spills else code
 
     def may_spill_less(self, ptx: str, other: str, variant: CodeVariant) -> bool:
         """Whether `other`, the PTX of `variant`, has so few live registers that it is likely to
