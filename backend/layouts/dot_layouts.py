@@ -8,6 +8,7 @@ Warps are distributed over C so that the fewest bytes are read.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from math import prod
 from typing import Any, TypeAlias, cast
 
 import attrs
@@ -86,7 +87,7 @@ def layouts_of(
     batch = c[0] if len(c) == 3 else None
     mma = instruction(_element(op.a), op.precision.value)
     m, n = c[-2:]
-    cut = nesting if nesting is not None and nesting.fits(c) else _usual(_element(op.c).bits)
+    cut = nesting if nesting is not None and nesting.fits(c) else _usual(op.c, num_warps)
     block = (mma.m, mma.n) if mma else cut.micro
     spread = _spread(batch, (m, n), block, num_warps, costs, rows_first=rows_first, by_rows=by_rows)
     shape = _DotShape(batch, m, n, a[-1], spread)
@@ -107,9 +108,12 @@ def reads_words_of_bytes(dot: Any) -> bool:
     return mma is not None and _element(dot.a).bits == 8 and mma.operand.bits == 16
 
 
-def _usual(bits: int) -> Nesting:
-    """The default nano-tile: 16 bytes of a row of C, at most 4 elements."""
-    width = max(1, min(4, 128 // bits))
+def _usual(c: Operand, num_warps: int) -> Nesting:
+    """The default nano-tile: 16 bytes of a row of C, at most 4 elements, and at most as many as
+    there are for each thread: with more, warps would compute the same elements."""
+    lanes = _LANES_M * _LANES_N
+    each = prod(shape_of(c.type)) // (lanes * num_warps)
+    width = min(4, 128 // _element(c).bits, 1 << max(1, each).bit_length() - 1)
     return Nesting((_LANES_M, _LANES_N * width), (1, width))
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from tests.sizes import for_each
 from tileir.backend.layouts.access_widths import AccessWidths
-from tileir.backend.layouts.anchors import AnchorLayouts
+from tileir.backend.layouts.anchors import AnchorLayouts, vector_run
 from tileir.backend.layouts.dot_layouts import dot_layouts_of, layouts_of
 from tileir.backend.layouts.wgmma import warpgroup, warpgroup_grid
 from tileir.builder import I32, Builder, arg, pointer
@@ -110,6 +110,23 @@ def test_rows_first_where_another_dot_takes_them(rows: int, expected: tuple[int,
     if rows == 64:
         assert ways(layouts.c, (rows, 64)) == expected
     assert layouts.mma is not None
+
+
+@pytest.mark.parametrize(
+    ("sizes", "batch", "warps", "width"),
+    [
+        ((16, 16), (), 2, 4), ((16, 16), (), 4, 2), ((16, 16), (), 8, 1), ((16, 16), (), 16, 1),
+        ((32, 16), (), 4, 4), ((16, 16), (4,), 4, 4), ((16, 16), (4,), 16, 2),
+    ],
+)  # fmt: skip
+def test_no_two_threads_compute_an_element_of_a_small_result(
+    sizes: Any, batch: Any, warps: int, width: int
+) -> None:
+    """A thread has fewer neighbours where 16 bytes for each thread are more than the result has."""
+    result = layouts_of(product(F32, *sizes, 16, batch), warps).c
+    assert vector_run(result, result.rank - 1) == width
+    elements, threads = int(np.prod((*batch, *sizes))), 32 * warps
+    assert result.size("register") == max(1, elements // threads)
 
 
 def test_lanes_that_multiply_and_add() -> None:
