@@ -16,6 +16,7 @@ _OPERANDS = (
 )
 _NARROW = ("tests/backend/test_narrow_division.py", "tests/backend/test_division_ranges.py")
 _DIVISIONS = ("tests/backend/test_divisions.py", "tests/backend/test_division_ranges.py")
+_COMPARISONS = ("tests/backend/test_comparison_ranges.py",)
 _FOLDED = ("tests/backend/test_fold_accumulators.py",)
 _ROWS = ("tests/backend/test_separate_rows.py",)
 _STORED_OPERANDS = (
@@ -46,12 +47,19 @@ BUGS_OF_LAYOUTS: tuple[Bug, ...] = (
         ("unsigned numbers of 64 bits are sign extensions",
          "(positive or (signed and (a[0] > _LEAST or b[0] >= 0)))",
          "(a[0] > _LEAST or b[0] >= 0)"),
-        ("2^31 fits 32 bits", "range_[1] < -_LEAST", "range_[1] <= -_LEAST"),
         ("a quotient of positive numbers is never rounded up",
          'if how.mode == "ceil":', 'if how.mode == "ceil" and signed:'),
         ("a negative remainder of 0 takes a step",
          '    step = t.binary("and", I1, inexact, _differ(t, element, remainder, b))',
          "    step = _differ(t, element, remainder, b)"),
+    ),
+    *bugs_in("backend/codegen/rules/elementwise.py", _COMPARISONS,
+        ("2^31 fits 32 bits", "range_[1] < 1 << 31", "range_[1] <= 1 << 31"),
+        ("-2^31 - 1 fits 32 bits", "range_[0] >= -(1 << 31)", "range_[0] >= -(1 << 31) - 1"),
+    ),
+    *bugs_in("backend/codegen/rules/arith.py", _COMPARISONS,
+        ("one operand within 32 bits suffices",
+         "if not all(fits_i32(ranges.of(x))", "if not any(fits_i32(ranges.of(x))"),
     ),
     *bugs_in("backend/codegen/emit/scan.py", _SCANS,
         ("a reverse scan takes the total of the wrong lane",

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from tileir.backend.codegen.lowering import Fragment, Lowering, Rule, scalar_of
-from tileir.backend.codegen.rules.elementwise import elementwise, result_element
-from tileir.types import I1, I8, I32, I64
+from tileir.backend.codegen.rules.elementwise import elementwise, fits_i32, result_element
+from tileir.types import I1, I8, I32, I64, Tile
 
 if TYPE_CHECKING:
     from tileir.backend.codegen.thread_interface import Handle, Thread
@@ -71,6 +71,25 @@ def _compare(t: Thread, op: Any, a: Handle, b: Handle) -> tuple[Handle, Handle]:
     return result, t.binary("xor", I1, result, t.constant(I1, 1))
 
 
+def _comparisons(lowering: Lowering, op: Any) -> list[Fragment]:
+    """Elements of 64 bits that are within the range of an i32 are compared as such, whose order is
+    the same, signed and unsigned: a comparison of 64 bits takes several instructions."""
+    if scalar_of(op.lhs.type) is not I64 or not isinstance(op.lhs.type, Tile):
+        return elementwise(_compare)(lowering, op)
+    from tileir.analysis.ranges import ranges_of  # most tiles have 32 bits
+
+    ranges = ranges_of(lowering.function, op.lhs, op.rhs)
+    if not all(fits_i32(ranges.of(x)) for x in (op.lhs, op.rhs)):
+        return elementwise(_compare)(lowering, op)
+
+    def narrow(t: Thread, op: Any, a: Handle, b: Handle) -> tuple[Handle, Handle]:
+        a, b = (t.convert("trunc", I64, I32, x) for x in (a, b))
+        result = t.compare(op.predicate_.value, I32, a, b)
+        return result, t.binary("xor", I1, result, t.constant(I1, 1))
+
+    return elementwise(narrow)(lowering, op)
+
+
 def _select(t: Thread, op: Any, condition: Handle, a: Handle, b: Handle) -> Handle:
     return t.select(scalar_of(op.result.type), condition, a, b)
 
@@ -100,7 +119,7 @@ RULES: dict[str, Rule] = {
     **{name: elementwise(_count) for name in ("ctpop", "clz")},
     "neg": elementwise(_negation),
     "iabs": elementwise(_absolute),
-    "icmp": elementwise(_compare),
+    "icmp": _comparisons,
     "fcmp": elementwise(_compare),
     "select": elementwise(_select),
 }

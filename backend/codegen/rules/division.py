@@ -10,7 +10,7 @@ import attrs
 
 from tileir.analysis.uses import definitions, uses
 from tileir.backend.codegen.lowering import Fragment, Lowering, Rule
-from tileir.backend.codegen.rules.elementwise import elementwise, result_element
+from tileir.backend.codegen.rules.elementwise import elementwise, fits_i32, result_element
 from tileir.layout import Layout
 from tileir.op import Op
 from tileir.types import I1, I8, I16, I32, I64, Element, Tile, Type
@@ -72,7 +72,7 @@ def _divisions(lowering: Lowering, op: Any) -> list[Fragment]:
         ranges = ranges_of(lowering.function, op.lhs, op.rhs)
         a, b = ranges.of(op.lhs), ranges.of(op.rhs)
         positive = a[0] >= 0 and b[0] >= 0
-        narrow = element is I64 and _fits(a) and _fits(b)
+        narrow = element is I64 and fits_i32(a) and fits_i32(b)
         narrow = narrow and (positive or (signed and (a[0] > _LEAST or b[0] >= 0)))
         elements_only = op.predicate is None and _has_no_padding(op.result.type)
         least = -(1 << (32 if narrow else element.bits) - 1)
@@ -95,11 +95,6 @@ def _divisions(lowering: Lowering, op: Any) -> list[Fragment]:
 
 
 _LEAST = -(2**31)
-
-
-def _fits(range_: tuple[int, int]) -> bool:
-    """Whether a range is within that of an i32."""
-    return range_[0] >= _LEAST and range_[1] < -_LEAST
 
 
 def _contains(range_: tuple[int, int], number: int) -> bool:

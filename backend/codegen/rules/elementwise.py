@@ -100,3 +100,8 @@ def _breaks_groups(layout: Layout, sizes: Sequence[int]) -> bool:
 def result_element(op: Any) -> types.Element:
     """The element type of the only result."""
     return scalar_of(op.result.type)
+
+
+def fits_i32(range_: tuple[int, int]) -> bool:
+    """Whether a range is within that of an i32."""
+    return range_[0] >= -(1 << 31) and range_[1] < 1 << 31
