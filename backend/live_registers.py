@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import attrs
+
 from tileir.analysis import memoize
 from tileir.analysis.liveness import liveness
 from tileir.backend.demand import registers
@@ -12,6 +14,30 @@ from tileir.ir import Function
 from tileir.op import Op
 from tileir.types import Tile
 from tileir.values import Value
+
+OTHERS = 16
+"""Registers of a thread for addresses, counters and what an instruction needs on the way."""
+
+
+@attrs.frozen
+class ThreadRegisters:
+    """A block has `threads` with at most `most` registers each."""
+
+    threads: int
+    most: int
+
+    @classmethod
+    def of(cls, context: Any) -> ThreadRegisters | None:
+        """The registers in `context` of the pipeline: of its warps on its target, if it states no
+        limit. None for a target without asynchronous copies."""
+        target, threads = context.target, context.target.lanes * context.num_warps
+        most = min(target.max_registers, target.registers_per_processor // threads)
+        return cls(threads, context.max_registers or most) if target.cp_async else None
+
+    def suffice_for(self, function: Function) -> bool:
+        """Whether they hold the tiles that are alive across any op of `function`."""
+        words = max(live_registers(function).values(), default=0)
+        return words <= (self.most - OTHERS) * self.threads
 
 
 @memoize

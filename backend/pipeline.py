@@ -225,16 +225,18 @@ def _async_pipeline(function: Function, context: Context) -> tuple[PassResult, C
 
 
 def _multiply_stored_operands(function: Function, context: Context) -> Function:
+    from tileir.backend.live_registers import ThreadRegisters
     from tileir.backend.software_pipeline.stored_operands import multiply_stored_operands
 
-    shared = context.target.shared_bytes // 2
-    return multiply_stored_operands(function, context.num_warps, shared)
+    shared, copies = context.target.shared_bytes // 2, ThreadRegisters.of(context)
+    return multiply_stored_operands(function, context.num_warps, shared, copies)
 
 
 def _stage_operands(function: Function, context: Context) -> Function:
+    from tileir.backend.live_registers import ThreadRegisters
     from tileir.backend.software_pipeline.staged_operands import stage_operands
 
-    return stage_operands(function, context.target.shared_bytes // 2)
+    return stage_operands(function, context.target.shared_bytes // 2, ThreadRegisters.of(context))
 
 
 def _size(outcome: PassResult) -> int:

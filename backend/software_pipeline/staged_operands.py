@@ -8,18 +8,17 @@ from typing import cast
 
 import attrs
 
-from tileir.analysis.loops import loops
 from tileir.analysis.uses import definitions
 from tileir.backend.layouts.access_widths import AccessWidths
 from tileir.backend.layouts.dot_layouts import dots_in_elements, mma_of
+from tileir.backend.live_registers import ThreadRegisters
 from tileir.backend.shared_memory.shared_tile import SharedTile, full_swizzle
 from tileir.backend.software_pipeline.expand import step_of
+from tileir.backend.software_pipeline.store_operands import DotRewriter, store_operands
 from tileir.backend.software_pipeline.store_plan import (
     Buffers,
-    DotRewriter,
     StoredOperand,
     blocks_with_dots,
-    store_operands,
 )
 from tileir.backend.software_pipeline.warpgroup_dots import contiguous_dimension
 from tileir.ir import Block, Function
@@ -38,7 +37,9 @@ _INDICES = (MakeRange, Splat, Broadcast, ExpandDims, Reshape)
 """Ops on tiles that every thread computes in any layout."""
 
 
-def stage_operands(function: Function, shared: int) -> Function:
+def stage_operands(
+    function: Function, shared: int, copies: ThreadRegisters | None = None
+) -> Function:
     """Store operands of dots by `mma` to shared memory, once each, and read them one step of K at a
     time. Otherwise each would be converted to the layout of every dot that takes it, as a whole: it
     would pass through shared memory as often, and its fragments would stay in registers.
@@ -46,9 +47,11 @@ def stage_operands(function: Function, shared: int) -> Function:
     An operand A that is computed of a dot's result stays in registers. Operands of the later dots
     of a block that are there at the first one are stored with its own, under one barrier. Not
     staged are the operands of dots in loops with `cp.async` copies, those of blocks whose operands
-    exceed `shared` bytes, and the only operand of a block if it is read once, as a whole.
+    exceed `shared` bytes, and the only operand of a block if it is read once, as a whole. If the
+    registers `copies` hold the program, operands that are loaded for dots alone are copied
+    asynchronously outside of loops.
     """
-    writer = _Writer(function)
+    writer = _Writer(function, copies)
     blocks = {
         label: writer.in_block(block, shared) if label in writer.eligible else block
         for label, block in function.blocks.items()
@@ -60,8 +63,8 @@ _Operands = tuple[StoredOperand | None, StoredOperand | None]
 
 
 class _Writer:
-    def __init__(self, function: Function) -> None:
-        self.function = function
+    def __init__(self, function: Function, copies: ThreadRegisters | None) -> None:
+        self.function, self.copies = function, copies
         self.origin, self.widths = definitions(function), AccessWidths(function)
         self.eligible = frozenset(blocks_with_dots(function))
 
@@ -78,8 +81,7 @@ class _Writer:
             return _multiply(dot, by_dot[dot], stored)
 
         rewriter = DotRewriter(lambda buffer: (buffer,), tuple, multiply)
-        in_loop = block.label in loops(self.function).innermost
-        return store_operands(block, needed, shared, rewriter, in_loop=in_loop)
+        return store_operands(self.function, block, needed, shared, rewriter, copies=self.copies)
 
     def _operands(self, dot: Dot) -> _Operands:
         kind = dot.results[0].type

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from typing import TypeAlias, TypeVar, cast
 
 import attrs
@@ -13,9 +13,8 @@ from tileir.backend.shared_memory.shared_tile import SharedTile
 from tileir.ir import Block, Function
 from tileir.op import Op
 from tileir.ops.dot import Dot
-from tileir.ops.gpu import AsyncCopy, BlockBarrier, LocalStore, SharedAlloc
-from tileir.types import I32
-from tileir.values import Operand, Value, constant
+from tileir.ops.gpu import AsyncCopy
+from tileir.values import Operand, Value
 
 _K = TypeVar("_K", bound=Hashable)
 
@@ -25,7 +24,8 @@ Stored = tuple[Operand, SharedTile]
 Buffers: TypeAlias = Mapping[Stored, Value]
 """The buffers of stored operands."""
 
-_NO_BUFFERS: Buffers = {}
+Plan: TypeAlias = Mapping[Op, Sequence[Stored] | None]
+"""What is stored before each dot of a block; None for a dot that reads no shared memory."""
 
 
 @attrs.frozen(eq=False)
@@ -40,45 +40,6 @@ class StoredOperand:
     @property
     def key(self) -> Stored:
         return self.value, self.place
-
-
-@attrs.frozen
-class DotRewriter:
-    """The code that a pass emits for dots with stored operands: `place` returns the ops that store
-    to a buffer, `fences` those between stores and the barrier after them, and `multiply` those that
-    replace a dot."""
-
-    place: Callable[[SharedAlloc], Iterable[Op]]
-    fences: Callable[[], Iterable[Op]]
-    multiply: Callable[[Dot, Buffers], Iterable[Op]]
-
-
-def store_operands(
-    block: Block, needed: Mapping[Dot, Sequence[StoredOperand]], shared: int,
-    rewriter: DotRewriter, *, in_loop: bool, before: Buffers = _NO_BUFFERS,
-) -> Block:  # fmt: skip
-    """The block whose dots read the operands `needed` of each in at most `shared` bytes, besides
-    those that are stored `before` it. Where it is `in_loop`, threads wait before they store again
-    what the dots before have read."""
-    own = {dot: [x for x in each if x.key not in before] for dot, each in needed.items()}
-    planned = _plan_block(block, own, shared)
-    stored: dict[Stored, Value] = {**before}
-    result: list[Op] = []
-    for op in block.ops:
-        stores = planned.get(op)
-        if stores is None:
-            result.append(op)
-            continue
-        if stores:
-            result += [BlockBarrier()] if in_loop else []
-            for key in stores:
-                buffer = key[1].allocate()
-                stored[key] = buffer.results[0]
-                result += rewriter.place(buffer)
-                result.append(LocalStore(key[0], stored[key], constant(I32, 0)))
-            result += [*rewriter.fences(), BlockBarrier()]
-        result += rewriter.multiply(cast(Dot, op), stored)
-    return attrs.evolve(block, ops=tuple(result))
 
 
 def blocks_with_dots(function: Function) -> Iterator[str]:
@@ -98,9 +59,7 @@ def blocks_with_dots(function: Function) -> Iterator[str]:
             yield label
 
 
-def _plan_block(
-    block: Block, needed: Mapping[Dot, Sequence[StoredOperand]], shared: int
-) -> dict[Op, tuple[Stored, ...] | None]:
+def plan_block(block: Block, needed: Mapping[Dot, Sequence[StoredOperand]], shared: int) -> Plan:
     """Plan stores, as `plan_stores`, for the dots of `block` whose operands in shared memory are
     `needed`."""
     own = {v: i for i, op in enumerate(block.ops) for v in op.results}

@@ -12,14 +12,14 @@ from tileir.analysis.dominance import dominance
 from tileir.analysis.loops import Loop, is_invariant, loops
 from tileir.analysis.uses import definitions
 from tileir.backend.layouts.wgmma import WARPS
+from tileir.backend.live_registers import ThreadRegisters
 from tileir.backend.software_pipeline.promoted_wgmma import wgmma_and_wait
+from tileir.backend.software_pipeline.store_operands import DotRewriter, store_operands
 from tileir.backend.software_pipeline.store_plan import (
     Buffers,
-    DotRewriter,
     Stored,
     StoredOperand,
     blocks_with_dots,
-    store_operands,
 )
 from tileir.backend.software_pipeline.warpgroup_dots import (
     contiguous_dimension,
@@ -37,19 +37,22 @@ from tileir.types import I32, Tile
 from tileir.values import Operand, Value, constant
 
 
-def multiply_stored_operands(function: Function, warps: int, shared: int) -> Function:
+def multiply_stored_operands(
+    function: Function, warps: int, shared: int, copies: ThreadRegisters | None = None
+) -> Function:
     """Compute dots by warpgroups, `warps` warps in all, from operands that threads store to shared
     memory.
 
     B is stored, and A where it was loaded or is a transpose; other A stay in registers. Operands of
     the later dots of a block that are there at the first one are stored with its own, under one
     barrier. Operands that a loop does not change are stored before it, as far as half of `shared`
-    bytes hold them, and take no registers in it. Dots in loops with `cp.async` copies, and dots
-    whose operands exceed `shared` bytes, are not changed.
+    bytes hold them, and take no registers in it. If the registers `copies` hold the program,
+    operands that are loaded for dots alone are copied asynchronously outside of loops. Dots in
+    loops with `cp.async` copies, and dots whose operands exceed `shared` bytes, are not changed.
     """
     if warps % WARPS:
         return function
-    writer = _Operands(function, warps)
+    writer = _Operands(function, warps, copies)
     blocks = dict(function.blocks)
     labels = list(blocks_with_dots(function))
     for label in labels:
@@ -77,8 +80,8 @@ class _WgmmaDot:
 
 
 class _Operands:
-    def __init__(self, function: Function, warps: int) -> None:
-        self.function, self.warps = function, warps
+    def __init__(self, function: Function, warps: int, copies: ThreadRegisters | None) -> None:
+        self.function, self.warps, self.copies = function, warps, copies
         self.origin = definitions(function)
         self.buffers: list[SharedAlloc] = []
         self.fixed: dict[tuple[str, Stored], SharedAlloc] = {}
@@ -105,15 +108,15 @@ class _Operands:
             return _multiply(by_dot[dot], stored)
 
         rewriter = DotRewriter(self._at_entry, lambda: (AsyncFence(),), multiply)
-        in_loop = block.label in loops(self.function).innermost
         bytes_ = sum(
             key[1].bytes
             for (_, key), buffer in self.fixed.items()
             if block.label in self.readers[buffer]
         )
         return store_operands(
-            block, needed, shared - bytes_, rewriter, in_loop=in_loop, before=before
-        )
+            self.function, block, needed, shared - bytes_, rewriter,
+            copies=self.copies, before=before,
+        )  # fmt: skip
 
     def before_loops(self) -> Iterator[tuple[str, list[Op]]]:
         """The operands that are stored at the end of a block, by block."""

@@ -21,7 +21,7 @@ from tileir.backend.layouts.reduction_plan import (
     scans_along,
     warps_along,
 )
-from tileir.backend.live_registers import live_registers
+from tileir.backend.live_registers import OTHERS, live_registers
 from tileir.backend.stage import has_op
 from tileir.ir import Function
 from tileir.layout import Layout, Repeat, layout
@@ -111,11 +111,8 @@ def _fills_registers(lowering: Lowering, op: Any) -> bool:
         return False
     threads = lowering.num_warps * target.lanes
     most = min(target.max_registers, target.registers_per_processor // threads)
-    return live_registers(function).get(op, 0) > (most - _OTHERS) * threads
+    return live_registers(function).get(op, 0) > (most - OTHERS) * threads
 
-
-_OTHERS = 16
-"""Registers of a thread for addresses, counters and what an instruction needs on the way."""
 
 _LANE_BITS = 5
 _OF_BITS = (Combiner.AND, Combiner.OR, Combiner.XOR)
