@@ -81,7 +81,7 @@ class _Writer:
             return _multiply(dot, by_dot[dot], stored)
 
         rewriter = DotRewriter(lambda buffer: (buffer,), tuple, multiply)
-        return store_operands(self.function, block, needed, shared, rewriter, copies=self.copies)
+        return store_operands(self.function, block, needed, shared, rewriter, copies=self.copies)[0]
 
     def _operands(self, dot: Dot) -> _Operands:
         kind = dot.results[0].type

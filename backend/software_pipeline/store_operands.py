@@ -49,9 +49,9 @@ class DotRewriter:
 def store_operands(
     function: Function, block: Block, needed: Mapping[Dot, Sequence[StoredOperand]], shared: int,
     rewriter: DotRewriter, *, copies: ThreadRegisters | None, before: Buffers = _NO_BUFFERS,
-) -> Block:  # fmt: skip
+) -> tuple[Block, Buffers]:  # fmt: skip
     """`block` with dots that read the operands `needed` of each in at most `shared` bytes, besides
-    those that are stored `before` it.
+    those that are stored `before` it; and the buffers of all.
 
     In a loop, threads wait before they store again what the dots before have read. In other blocks,
     what is loaded for these dots alone is copied asynchronously, if the registers `copies` hold
@@ -65,7 +65,7 @@ def store_operands(
     elif copies is not None and any(planned.values()) and copies.suffice_for(function):
         copied = CopiedOperands(function, block, own, planned)
         writer.copied = copied if copied.loads else None
-    return attrs.evolve(block, ops=tuple(writer.ops_of(block, planned)))
+    return attrs.evolve(block, ops=tuple(writer.ops_of(block, planned))), writer.stored
 
 
 class _BlockWriter:

@@ -4,11 +4,14 @@ loads them."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from itertools import permutations
 from typing import cast
 
 import attrs
 
+from tileir.analysis.cfg import cfg
 from tileir.analysis.dominance import dominance
+from tileir.analysis.liveness import liveness
 from tileir.analysis.loops import Loop, is_invariant, loops
 from tileir.analysis.uses import definitions
 from tileir.backend.layouts.wgmma import WARPS
@@ -47,8 +50,9 @@ def multiply_stored_operands(
     the later dots of a block that are there at the first one are stored with its own, under one
     barrier. Operands that a loop does not change are stored before it, as far as half of `shared`
     bytes hold them, and take no registers in it. If the registers `copies` hold the program,
-    operands that are loaded for dots alone are copied asynchronously outside of loops. Dots in
-    loops with `cp.async` copies, and dots whose operands exceed `shared` bytes, are not changed.
+    operands that are loaded for dots alone are copied asynchronously outside of loops. Otherwise
+    operands of dots before and after a loop stay in shared memory meanwhile. Dots in loops with
+    `cp.async` copies, and dots whose operands exceed `shared` bytes, are not changed.
     """
     if warps % WARPS:
         return function
@@ -57,8 +61,11 @@ def multiply_stored_operands(
     labels = list(blocks_with_dots(function))
     for label in labels:
         writer.store_before_loops(function.blocks[label], shared // 2)
-    for label in labels:
-        blocks[label] = writer.in_block(function.blocks[label], shared)
+    if labels and copies is not None and not copies.suffice_for(function):
+        writer.keep_during_loops(shared // 2)
+    for label in cfg(function).order:
+        if label in writer.by_block:
+            blocks[label] = writer.in_block(function.blocks[label], shared)
     if blocks == function.blocks:
         return function
     for label, ops in writer.before_loops():
@@ -90,33 +97,69 @@ class _Operands:
         """The blocks of the loops that read them."""
         self.by_block: dict[str, dict[Dot, _WgmmaDot]] = {}
         self.before: dict[str, Buffers] = {}
+        self.kept = set[Stored]()
+        """Operands that stay in shared memory while a loop runs."""
+        self.kept_buffers: dict[Stored, tuple[str, Value]] = {}
+        """A block that stores such an operand, the last one so far, and its buffer."""
 
     def store_before_loops(self, block: Block, most: int) -> None:
         """Store operands of the block's dots before a loop, `most` bytes in the whole function."""
         by_dot = {op: x for op in block.ops if isinstance(op, Dot) and (x := self._wgmma_dot(op))}
-        keys = [x.key for each in by_dot.values() for x in (each.a, each.b) if x is not None]
         self.by_block[block.label] = by_dot
+        keys = self._keys(block.label)
         self.before[block.label] = self._stored_before(block.label, keys, most)
+
+    def keep_during_loops(self, most: int) -> None:
+        """Keep operands of dots before and after a loop in shared memory, up to `most` bytes with
+        those that are stored before a loop. They would be live in registers in the loop."""
+        size = sum(stored.bytes for _, (_, stored) in self.fixed)
+        places = [x for x in self.by_block if x not in loops(self.function).innermost]
+        for first, last in permutations(places, 2):
+            repeated = [key for key in self._keys(first) if key in self._keys(last)]
+            for key in repeated:
+                is_kept = key not in self.kept and self._lives_in_loop(first, key[0], last)
+                if is_kept and size + key[1].bytes <= most:
+                    size += key[1].bytes
+                    self.kept.add(key)
+
+    def _lives_in_loop(self, first: str, operand: Operand, last: str) -> bool:
+        """Whether a loop between two blocks does not read `operand`, which is live in it."""
+        below, alive = dominance(self.function).dominates, liveness(self.function)
+        return any(
+            operand in alive.entering[header] and below(first, header) and below(header, last)
+            for header in loops(self.function).by_header
+        )
+
+    def _keys(self, label: str) -> list[Stored]:
+        """The stored operands of the dots of a block."""
+        pairs = [(x.a, x.b) for x in self.by_block[label].values()]
+        return list(dict.fromkeys(x.key for pair in pairs for x in pair if x is not None))
 
     def in_block(self, block: Block, shared: int) -> Block:
         """The block with its dots by warpgroups, as far as `shared` bytes hold their operands and
         those that were stored before a loop around it."""
-        by_dot, before = self.by_block[block.label], self.before[block.label]
+        by_dot = self.by_block[block.label]
+        below = dominance(self.function).dominates
+        kept = {k: x for k, (at, x) in self.kept_buffers.items() if below(at, block.label)}
+        before = {**kept, **self.before[block.label]}
         needed = {dot: [y for y in (x.a, x.b) if y is not None] for dot, x in by_dot.items()}
 
         def multiply(dot: Dot, stored: Buffers) -> list[Op]:
             return _multiply(by_dot[dot], stored)
 
         rewriter = DotRewriter(self._at_entry, lambda: (AsyncFence(),), multiply)
-        bytes_ = sum(
-            key[1].bytes
-            for (_, key), buffer in self.fixed.items()
-            if block.label in self.readers[buffer]
-        )
-        return store_operands(
+        stored_before = [
+            key for (_, key), x in self.fixed.items() if block.label in self.readers[x]
+        ]
+        bytes_ = sum(place.bytes for _, place in (*stored_before, *self.kept))
+        new, buffers = store_operands(
             self.function, block, needed, shared - bytes_, rewriter,
             copies=self.copies, before=before,
         )  # fmt: skip
+        if block.label not in loops(self.function).innermost:
+            for key in (self.kept & buffers.keys()) - kept.keys():
+                self.kept_buffers[key] = block.label, buffers[key]
+        return new
 
     def before_loops(self) -> Iterator[tuple[str, list[Op]]]:
         """The operands that are stored at the end of a block, by block."""

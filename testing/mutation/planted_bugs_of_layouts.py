@@ -15,6 +15,7 @@ _OPERANDS = (
     "tests/backend/test_staged_operands.py",
     "tests/backend/test_stored_operands.py",
 )
+_KEPT = ("tests/backend/test_kept_operands.py",)
 _NARROW = ("tests/backend/test_narrow_division.py", "tests/backend/test_division_ranges.py")
 _DIVISIONS = ("tests/backend/test_divisions.py", "tests/backend/test_division_ranges.py")
 _COMPARISONS = ("tests/backend/test_comparison_ranges.py",)
@@ -114,6 +115,12 @@ BUGS_OF_LAYOUTS: tuple[Bug, ...] = (
         ("rows need no alignment",
          "if choice is None or not all(", "if choice is None or any(() for _ in "),
         ("rows of stores and loads may differ", "if len(set(rows)) > 1 or not", "if not"),
+    ),
+    *bugs_in("backend/software_pipeline/stored_operands.py", _KEPT,
+        ("what a branch may have stored is not stored again",
+         "if below(at, block.label)}", "if at}"),
+        ("operands are kept where registers suffice",
+         "not copies.suffice_for(function)", "copies.suffice_for(function)"),
     ),
     *bugs_in("backend/software_pipeline/store_operands.py", _OPERANDS,
         ("operands are stored again before all have read them",
