@@ -30,8 +30,8 @@ def accesses(b: Builder, value: Any, x: Any, n: Any, i: int) -> None:
 
 
 def branches(b: Builder, value: Any, x: Any, n: Any, i: int) -> None:
-    with b.if_(n > i):
-        value.set(value * 1.5 + float(i))
+    with b.if_(n > i):  # an arm that is too long to be selected
+        value.set((value * 1.5 + float(i)) * 0.5)
 
 
 def loops(b: Builder, value: Any, x: Any, n: Any, i: int) -> None:

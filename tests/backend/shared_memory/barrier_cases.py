@@ -21,7 +21,7 @@ stage "allocated"
 #r = layout(rank = 2, lane = [[0, 1], [0, 2], [0, 4], [0, 8], [0, 16]], warp = [[1, 0]])
 #g = layout(rank = 2, register = [[0, 8], [4, 0], [0, 1]], lane = [[1, 0], [0, 2], [2, 0], [0, 16], [0, 4]], warp = [[0, 32]])
 #w = layout(rank = 2, register = [[0, 1], [0, 9], [4, 9]], lane = [[0, 16], [0, 18], [0, 22], [2, 0], [3, 0]], warp = [[0, 40]])
-#u = layout(rank = 2, register = [[0, 1], [0, 2], [0, 4]], lane = [[0, 8], [0, 16], [1, 0], [2, 0], [4, 0]], warp = [[0, 32]])
+#uu = layout(rank = 2, register = [[0, 1], [0, 2], [0, 4]], lane = [[0, 8], [0, 16], [1, 0], [2, 0], [4, 0]], warp = [[0, 32]])
 #z = layout(rank = 2, lane = [[1, 0], [0, 1], [0, 2], [0, 4], [0, 8]], warp = [[0, 16]])
 
 define kernel void @k(f32* aligned(16) %x, f32* aligned(16) %y, f32** %pp, i32* %flag, i32 %n, i32 %m, i1 %c, i1 %d) {num_warps = 2, shared = 65536} {

@@ -52,7 +52,7 @@ SHARED = {
     "what stays in warps, over the same in another layout": """
   %a = gpu.convert_layout f32<8, 64, #w> %vg {layout = #w, shared = [0, 2048]}
   !block
-  %b = gpu.convert_layout f32<8, 64, #u> %vg {layout = #u, shared = [0, 2048]}
+  %b = gpu.convert_layout f32<8, 64, #uu> %vg {layout = #uu, shared = [0, 2048]}
   !block
   %d2 = gpu.convert_layout f32<8, 64, #w> %vg {layout = #w, shared = [0, 2048]}
 """,

@@ -114,9 +114,7 @@ def test_they_are_part_of_a_schedule_in_short() -> None:
 @for_each(("primitive", "first", "second"), [
     ("reverse", "x", "y"), ("evict_first", "X", "W"), ("evict_last", "X", "W"),
 ])  # fmt: skip
-def test_primitives_take_several_names_one_by_one(
-    primitive: str, first: str, second: str
-) -> None:
+def test_primitives_take_several_names_one_by_one(primitive: str, first: str, second: str) -> None:
     """In either order."""
     blocks = "norm.block(x:2, y:4);"
     schedules = [
