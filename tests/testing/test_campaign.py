@@ -31,6 +31,7 @@ from tileir.testing.checking import Verdict
 from tileir.testing.explore import Total, explore
 from tileir.testing.fuzz_text import well_formed
 from tileir.testing.policies import GPU, GenerationPolicy, policy_of
+from tileir.textual import parse
 
 
 @pytest.mark.slow
@@ -290,6 +291,26 @@ def test_undefined_lanes_may_become_anything_and_no_others():
     assert violation(RunResult({"o": np.int32([1, 2, 4])}), expected).startswith("o[2]")
     lost = RunResult({"o": np.int32([1, 2, 3])}, {"o": np.bool_([0, 1, 1])})
     assert violation(lost, expected).startswith("o[2] is undefined")
+
+
+def test_zeros_are_subnormals_only_of_executors_that_flush():
+    tiny = np.float32([1e-45, -1e-39, -0.0, 1.0])
+    expected, zeros = RunResult({"o": tiny}), RunResult({"o": np.float32([0, 0, -0.0, 1.0])})
+    assert violation(zeros, expected).startswith("o[0] is np.float32(0.0)")
+    assert violation(zeros, expected, flushes=True) is None
+    assert violation(RunResult({"o": np.float32([0, 0, 0.0, 1.0])}), expected, True) is not None
+    assert violation(RunResult({"o": np.float32([0, 1, -0.0, 1.0])}), expected, True) is not None
+    halves = RunResult({"o": np.float16([6e-8])})
+    assert violation(RunResult({"o": np.float16([0])}), halves, flushes=True) is not None
+
+
+@pytest.mark.parametrize(("kind", "flushes"), [("f32", True), ("f16", False), ("f64", False)])
+def test_additions_of_f32_in_memory_may_flush(kind, flushes):
+    text = f"tir 1.0\n\ndefine kernel void @k({kind}* %x) {{\nentry:\n"
+    addition = f"  %r = atomic_rmw {kind} %x, 1.0 {{op = OP}}\n"
+    for op, expected in (("fadd", flushes), ("fmax", False)):
+        module = parse(f"{text}{addition.replace('OP', op)}  ret\n}}\n")
+        assert checking.adds_atomically(module) is expected
 
 
 @pytest.mark.parametrize("name", names()[::7])

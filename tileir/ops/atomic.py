@@ -85,7 +85,8 @@ class AtomicRMW(Atomic):
     """Combine `value` with the value in memory, store the result, and return the old value. Lanes
     where `mask` is false do not access memory and are undefined. `fadd`, `fmax` and `fmin` take
     f16, bf16, f32 and f64, `inc` and `dec` i32, `xchg` elements and pointers of 16, 32 and 64 bits,
-    all others i32 and i64.
+    all others i32 and i64. Where GPUs add f32 in global memory, they take subnormals as zeros of
+    their sign (PTX ISA, "atom", "red").
 
     `%old = atomic_rmw f32<64> %p, %v, %m {op = fadd}`, given `f32*<64> %p, f32<64> %v, i1<64> %m`
     """

@@ -150,7 +150,7 @@ class DescriptorStore(BlockAccess):
 @op("descriptor_reduce")
 class DescriptorReduce(BlockAccess):
     """Combine the block that starts at `indices` into memory, one relaxed atomic access per
-    element, except elements outside the tensor.
+    element, except elements outside the tensor. GPUs add f32 as by `atomic_rmw`.
 
     `descriptor_reduce %d, %v, %i {op = fadd}`, given `tensor_desc<f32<64>> %d, f32<64> %v, i32 %i`
     """
