@@ -17,6 +17,7 @@ from tileir.analysis.alignment import Alignment, alignment
 from tileir.analysis.polynomial import Iteration, Lane, ProgramIndex, Symbol
 from tileir.analysis.ranges import ranges, ranges_of
 from tileir.ir import Function, Module
+from tileir.ops.program import GRID_LIMITS
 from tileir.types import I1, Pointer, element_of, shape_of
 from tileir.values import Value
 from tileir.verify import verify
@@ -45,7 +46,7 @@ def _arguments(function: Function, r: random.Random) -> tuple[list[int], list[in
         half = 1 << (element.bits - 1)
         number = r.choice((0, 1, 5, 7, 48, 100, half - 1, -half, -3, r.randrange(-half, half)))
         arguments.append(min(max(number // unit * unit, -half // unit * unit + unit), half - 1))
-    return arguments, [r.choice((0, 1, 3, 1000, (1 << 31) - 2)) for _ in range(3)]
+    return arguments, [r.choice((0, 1, 3, 1000, limit - 1)) for limit in GRID_LIMITS]
 
 
 @pytest.mark.sampled(7)

@@ -10,6 +10,7 @@ from typing import Any, TypeAlias, cast
 
 import attrs
 
+from tileir.analysis import memoize
 from tileir.analysis.uses import passed_to, uses
 from tileir.backend.codegen.combiners import combine_named, identity
 from tileir.backend.codegen.lowering import Fragment, Lowering, scalar_of
@@ -107,11 +108,16 @@ def _fills_registers(lowering: Lowering, op: Any) -> bool:
     lanes share the items, each result needs all of them. Results of dots are alive as a whole in
     any order."""
     function, target = lowering.function, lowering.target
-    if has_op(function, "dot", "gpu.wgmma"):
+    if _multiplies(function):
         return False
     threads = lowering.num_warps * target.lanes
     most = min(target.max_registers, target.registers_per_processor // threads)
     return live_registers(function).get(op, 0) > (most - OTHERS) * threads
+
+
+@memoize
+def _multiplies(function: Function) -> bool:
+    return has_op(function, "dot", "gpu.wgmma")
 
 
 _LANE_BITS = 5
