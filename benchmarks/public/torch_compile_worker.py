@@ -22,7 +22,7 @@ import sys
 import time
 import traceback
 import zlib
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -32,6 +32,8 @@ sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parent.parent)]
 DEVICE = os.environ.get("COMPILED_DEVICE", "cuda")
 WORK, COMPILER = Path(os.environ["COMPILED_WORK"]), os.environ["COMPILED_BY"]
 LIMIT = int(os.environ.get("COMPILED_LIMIT", "90"))
+TASKS = "/proc/self/task"
+"""The threads of this process, on Linux."""
 
 
 def programs() -> dict[str, Any]:
@@ -343,13 +345,22 @@ class Timed:
 
 @contextmanager
 def on_core(core: int):
-    """Run this thread on a core. The threads of torch and of the driver run on any."""
-    cores = os.sched_getaffinity(0)
-    os.sched_setaffinity(0, {core})
+    """Run all threads of this process on a core: also the one in which autograd computes gradients,
+    which would else run on any other."""
+    cores = {int(thread): os.sched_getaffinity(int(thread)) for thread in os.listdir(TASKS)}
+    for thread in cores:
+        move(thread, {core})
     try:
         yield
     finally:
-        os.sched_setaffinity(0, cores)
+        for thread, before in cores.items():
+            move(thread, before)
+
+
+def move(thread: int, cores: set[int]) -> None:
+    """Let a thread run on `cores`, if it still exists."""
+    with suppress(ProcessLookupError):
+        os.sched_setaffinity(thread, cores)
 
 
 def call_microseconds(call, seconds: float = 0.15) -> float:

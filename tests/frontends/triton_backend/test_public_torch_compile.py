@@ -2,6 +2,8 @@
 
 import argparse
 import json
+import os
+import threading
 import time
 import types
 
@@ -179,3 +181,23 @@ def test_few_candidates_are_tried_for_a_matmul(bench, monkeypatch):
     for count in range(1, 20):
         kept = worker.evenly_spaced(list(range(count)), 4)
         assert len(kept) in range(min(count, 2), 5) and kept[0] == 0
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="needs Linux")
+def test_all_threads_of_a_process_are_timed_on_one_core(bench, monkeypatch):
+    """The gradients of a step of training are computed in a thread of its own."""
+    monkeypatch.setenv("COMPILED_WORK", ".")
+    monkeypatch.setenv("COMPILED_BY", "tileir")
+    worker = __import__("torch_compile_worker")
+    ended = threading.Event()
+    thread = threading.Thread(target=ended.wait)
+    thread.start()
+    try:
+        before = os.sched_getaffinity(thread.native_id)
+        core = max(before)
+        with worker.on_core(core):
+            assert os.sched_getaffinity(thread.native_id) == os.sched_getaffinity(0) == {core}
+        assert os.sched_getaffinity(thread.native_id) == os.sched_getaffinity(0) == before
+    finally:
+        ended.set()
+        thread.join()
