@@ -297,7 +297,8 @@ class DerivedOps:
         """Combine `value` with the value in memory, store the result, and return the old value.
         Lanes where `mask` is false do not access memory and are undefined. `fadd`, `fmax` and
         `fmin` take f16, bf16, f32 and f64, `inc` and `dec` i32, `xchg` elements and pointers of
-        16, 32 and 64 bits, all others i32 and i64."""
+        16, 32 and 64 bits, all others i32 and i64. Where GPUs add f32 in global memory, they
+        take subnormals as zeros of their sign (PTX ISA, "atom", "red")."""
 
     def atomic_store(
         self,
@@ -515,7 +516,7 @@ class DerivedOps:
         location: Location | None = None,
     ) -> None:
         """Combine the block that starts at `indices` into memory, one relaxed atomic access per
-        element, except elements outside the tensor."""
+        element, except elements outside the tensor. GPUs add f32 as by `atomic_rmw`."""
 
     def descriptor_scatter(
         self,
