@@ -15,7 +15,7 @@ import attrs
 from tileir.analysis import memoize
 from tileir.analysis.aliases import aliases
 from tileir.analysis.argument_effects import NOTHING, effects
-from tileir.analysis.cfg import cfg
+from tileir.analysis.cfg import cfg, reachable
 from tileir.analysis.loops import loops
 from tileir.effects import Effects
 from tileir.ir import Function, Module
@@ -108,9 +108,10 @@ def _profits(function: Function, promised: Function) -> bool:
         if op.effects & Effects.READ and not _writes(op)
     ]  # fmt: skip
     before, after = aliases(function), aliases(promised)
-    reachable = {label: _reachable(function, label) for label in {label for label, _ in writers}}
+    successors = cfg(function).successors
+    following = {label: reachable(label, successors) for label in {label for label, _ in writers}}
     return any(
-        label in reachable[source]
+        label in following[source]
         and before.may_change(writer, reader)
         and not after.may_change(writer, reader)
         for source, writer in writers
@@ -124,18 +125,6 @@ def _ops(function: Function, labels: Iterable[str]) -> Iterator[tuple[str, Op]]:
 
 def _writes(op: Op) -> bool:
     return bool(op.effects & (Effects.WRITE | Effects.SYNC))
-
-
-def _reachable(function: Function, label: str) -> set[str]:
-    """The blocks that control may reach from block `label`; `label` itself if it is in a loop."""
-    result: set[str] = set()
-    waiting = list(cfg(function).successors[label])
-    while waiting:
-        block = waiting.pop()
-        if block not in result:
-            result.add(block)
-            waiting += cfg(function).successors[block]
-    return result
 
 
 def span(value: Any) -> Span | None:

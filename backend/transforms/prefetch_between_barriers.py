@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import cast
 
 from tileir.analysis.aliases import aliases
-from tileir.analysis.cfg import cfg
+from tileir.analysis.cfg import cfg, reachable
 from tileir.analysis.loops import loops
 from tileir.effects import Effects
 from tileir.ir import Function
@@ -30,17 +30,7 @@ def prefetch_between_barriers(function: Function) -> Function:
         (label, op) for label in inside for op in function.blocks[label].ops if isinstance(op, Load)
     ]
     for source, writer in writers:
-        following = _reachable(function, source)
+        following = {source, *reachable(source, cfg(function).successors)}
         if any(x in following and aliases(function).may_change(writer, op) for x, op in loads):
             return function
     return cast(Function, prefetch_loads(function).ir)
-
-
-def _reachable(function: Function, label: str) -> set[str]:
-    """The blocks that control may reach from block `label`, and this one."""
-    result, waiting = {label}, [label]
-    while waiting:
-        following = [x for x in cfg(function).successors[waiting.pop()] if x not in result]
-        result.update(following)
-        waiting += following
-    return result

@@ -14,7 +14,7 @@ import attrs
 
 from tileir.analysis.affine import affine
 from tileir.analysis.argument_effects import ELSEWHERE, underlying_parameters
-from tileir.analysis.cfg import cfg
+from tileir.analysis.cfg import cfg, reachable
 from tileir.analysis.clusters import persistent_instances
 from tileir.analysis.loops import Loop, loops
 from tileir.analysis.polynomial import Iteration
@@ -250,16 +250,4 @@ def _reachable_in_instance(function: Function) -> dict[str, frozenset[str]]:
         label: [t for t in targets if (label, t) not in back_edges]
         for label, targets in cfg(function).successors.items()
     }
-    return {label: _reach(label, targets) for label in targets}
-
-
-def _reach(label: str, targets: Mapping[str, list[str]]) -> frozenset[str]:
-    """The blocks that control may reach from `label`."""
-    reached: set[str] = set()
-    waiting = list(targets[label])
-    while waiting:
-        target = waiting.pop()
-        if target not in reached:
-            reached.add(target)
-            waiting += targets.get(target, ())
-    return frozenset(reached)
+    return {label: frozenset(reachable(label, targets)) for label in targets}

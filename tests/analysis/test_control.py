@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from hypothesis import given, settings
 
 from tests.analysis.graphs import graph, graphs
-from tileir.analysis.cfg import cfg
+from tileir.analysis.cfg import cfg, reachable as following
 from tileir.analysis.dominance import EXIT, dominance, frontiers, post_dominance
 from tileir.analysis.loops import loops
 from tileir.ir import Function
@@ -32,6 +32,17 @@ def naive_dominators(function: Function) -> dict[str, set[str]]:
     entry, labels = function.entry.label, cfg(function).order
     cut = {a: reachable(function, entry, a) for a in labels}
     return {b: {a for a in labels if b not in cut[a]} for b in labels}
+
+
+@settings(max_examples=150, deadline=None)
+@given(graphs())
+def test_what_control_may_reach_is_the_closure_of_the_edges(function: Function) -> None:
+    edges = cfg(function).successors
+    closure = {label: set(targets) for label, targets in edges.items()}
+    for middle in edges:  # Warshall, "A theorem on Boolean matrices", 1962
+        for reached in closure.values():
+            reached |= closure[middle] if middle in reached else set()
+    assert closure == {label: following(label, edges) for label in edges}
 
 
 @settings(max_examples=150, deadline=None)

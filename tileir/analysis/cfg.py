@@ -63,6 +63,19 @@ def _targets(function: Function, label: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(e.label for e in edges if e.label in function.blocks))
 
 
+def reachable(label: str, successors: Mapping[str, Sequence[str]]) -> set[str]:
+    """The blocks that control may reach from block `label`, which is itself among them if it is in
+    a loop."""
+    reached: set[str] = set()
+    waiting = list(successors[label])
+    while waiting:
+        target = waiting.pop()
+        if target not in reached:
+            reached.add(target)
+            waiting += successors.get(target, ())
+    return reached
+
+
 def reverse_post_order(root: str, successors: Mapping[str, Sequence[str]]) -> list[str]:
     """The nodes reachable from `root` in reverse post-order; the first successor is visited
     first."""
