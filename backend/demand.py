@@ -63,7 +63,7 @@ def check_registers(function: Function, num_warps: int, machine: Target) -> None
     """Raise `InfeasibleError` (TIR0708) at an operation of `function` whose tiles take more
     registers per thread than the limit `register_percent` allows."""
     threads = num_warps * machine.lanes
-    available = min(machine.max_registers, machine.registers_per_processor // threads)
+    available = machine.available_registers(threads)
     most = available * limits.current().register_percent // 100
     needed, op, offsets = 0, None, None
     for candidate in function.ops:
@@ -153,7 +153,7 @@ def largest_dot(op: Dot, num_warps: int, machine: Target) -> str:
     m, k = shape_of(op.a.type)[-2:]
     n = shape_of(op.b.type)[-1]
     threads = num_warps * machine.lanes
-    available = min(machine.max_registers, machine.registers_per_processor // threads)
+    available = machine.available_registers(threads)
     percent = min(_COMFORTABLE, limits.current().register_percent)
     fitting = [
         (x * y, z, x, y) for x, y, z in product(_halves(m), _halves(n), _halves(k))

@@ -15,7 +15,7 @@ from tileir.op import Op
 from tileir.types import Tile
 from tileir.values import Value
 
-OTHERS = 16
+_OTHERS = 16
 """Registers of a thread for addresses, counters and what an instruction needs on the way."""
 
 
@@ -31,13 +31,16 @@ class ThreadRegisters:
         """The registers in `context` of the pipeline: of its warps on its target, if it states no
         limit. None for a target without asynchronous copies."""
         target, threads = context.target, context.target.lanes * context.num_warps
-        most = min(target.max_registers, target.registers_per_processor // threads)
-        return cls(threads, context.max_registers or most) if target.cp_async else None
+        most = context.max_registers or target.available_registers(threads)
+        return cls(threads, most) if target.cp_async else None
+
+    def fits(self, words: int) -> bool:
+        """Whether `words`, over all threads, fit besides addresses and counters."""
+        return words <= (self.most - _OTHERS) * self.threads
 
     def suffice_for(self, function: Function) -> bool:
         """Whether they hold the tiles that are alive across any op of `function`."""
-        words = max(live_registers(function).values(), default=0)
-        return words <= (self.most - OTHERS) * self.threads
+        return self.fits(max(live_registers(function).values(), default=0))
 
 
 @memoize

@@ -168,9 +168,7 @@ class RegisterChoice:
         even if it spills most values then: a block of one warp used 4,224 bytes of local memory per
         thread with 64 registers, and 1,672 with 255."""
         target = self.machine.target
-        most = min(
-            target.max_registers, target.registers_per_processor // (self.warps * target.lanes)
-        )
+        most = target.available_registers(self.warps * target.lanes)
         if code.registers > most - REGISTER_GRAIN:
             return code
         assembled = assemble(with_directive(ptx, _UNLIMITED))

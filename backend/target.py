@@ -119,6 +119,10 @@ class Target:
         `registers`."""
         return -(-max(registers, 1) // REGISTER_GRAIN) * REGISTER_GRAIN * warps * self.lanes
 
+    def available_registers(self, threads: int) -> int:
+        """The most registers of a thread in a block of `threads` threads."""
+        return min(self.max_registers, self.registers_per_processor // threads)
+
     def resident_blocks(self, warps: int, words: int, shared: int) -> int:
         """Return the number of blocks that are resident on a multiprocessor at once, for blocks of
         `warps` warps, `words` registers and `shared` bytes (CUDA C++ Programming Guide, "Technical

@@ -22,7 +22,7 @@ from tileir.backend.layouts.reduction_plan import (
     scans_along,
     warps_along,
 )
-from tileir.backend.live_registers import OTHERS, live_registers
+from tileir.backend.live_registers import ThreadRegisters, live_registers
 from tileir.backend.stage import has_op
 from tileir.ir import Function
 from tileir.layout import Layout, Repeat, layout
@@ -111,8 +111,8 @@ def _fills_registers(lowering: Lowering, op: Any) -> bool:
     if _multiplies(function):
         return False
     threads = lowering.num_warps * target.lanes
-    most = min(target.max_registers, target.registers_per_processor // threads)
-    return live_registers(function).get(op, 0) > (most - OTHERS) * threads
+    available = ThreadRegisters(threads, target.available_registers(threads))
+    return not available.fits(live_registers(function).get(op, 0))
 
 
 @memoize
