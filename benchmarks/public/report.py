@@ -77,7 +77,9 @@ def _resident(kernel: dict[str, Any]) -> int:
 
 
 def wrong(measured: dict[str, Any]) -> list[str]:
-    """Cases whose results by tileir are farther from the reference than Triton's."""
+    """Cases whose results by tileir are farther from the reference than Triton's. If no digit of
+    Triton's is right, the reference is zero but for rounding, as a gradient of a bias in front of a
+    normalisation is, and errors of one magnitude are alike."""
     result = []
     for name, case in measured.items():
         ours, theirs = case["tileir"], case["triton"]
@@ -85,7 +87,7 @@ def wrong(measured: dict[str, Any]) -> list[str]:
             result.append(f"{name}: {ours['error'][:200]}")
         elif "errors" in ours and "errors" in theirs:
             worse = [(a, b) for a, b in zip(ours["errors"], theirs["errors"], strict=True)
-                     if a > 2 * b + 1e-5]  # fmt: skip
+                     if a > (2 if b < 1 else 10) * b + 1e-5]  # fmt: skip
             result += [f"{name}: error {a:.1e} for {b:.1e}" for a, b in worse[:1]]
         elif isinstance(case["difference"], list):
             far = max(case["difference"], default=0.0)

@@ -1,4 +1,6 @@
-"""Times of cases that ran in both orders of the compilers."""
+"""Times of cases that ran in both orders of the compilers, and comparison of their errors."""
+
+import pytest
 
 
 def row(**us):
@@ -18,3 +20,12 @@ def test_a_case_that_fails_once_keeps_its_times(benchmarks):
     failed = {"case": "a", "error": "over 25 s"}
     assert least(row(f=2.0), failed) == row(f=2.0)
     assert least(failed, row(f=2.0)) == failed
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs", "is_wrong"),
+    [(2e-3, 1e-3, False), (3e-3, 1e-3, True), (9e8, 1e8, False), (2e9, 1e8, True), (2.0, 0.9, True)],
+)
+def test_errors_are_compared_with_those_of_triton(benchmarks, ours, theirs, is_wrong):
+    case = {"triton": {"errors": [0.0, theirs]}, "tileir": {"errors": [0.0, ours]}}
+    assert bool(benchmarks("public.report").wrong({"a": case})) == is_wrong
