@@ -1,4 +1,4 @@
-"""Ops of newer releases and texts that few kernels have, as Triton 3.7 and 3.9 write them."""
+"""Ops of newer releases and texts that few kernels have, as Triton 3.6 to 3.9 write them."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tileir import InterpretError
 from tileir.backend import compile as compile_kernel
 from tileir.executor import executor
 from tileir.frontends.ttir import CompilationError, read
@@ -39,6 +40,39 @@ def ran(source, on, *arguments, grid=1):
 def test_functions_of_elements(name, expected, on):
     _, y, _ = ran(text(name), on, X, np.zeros(128, np.float32), 0)
     np.testing.assert_allclose(y, expected, rtol=1e-6)
+
+
+def steps(x: float) -> int:
+    """The result of the function of `map_loops` for one element."""
+    n, total = int(x), 0
+    if x < 0:
+        return -1
+    while n != 0:
+        n, total = n // 3 if n % 3 == 0 else n - 1, total + 1
+    for i in range(1, int(x)):
+        total += sum((100 // i) << (j + i % 2) for j in range(3))
+    return total
+
+
+@pytest.mark.parametrize("on", RUN)
+def test_each_element_leaves_a_loop_on_its_own(on):
+    """Negative elements reach no loop: they would never leave it, and a loop begins at 0, by which
+    no element divides."""
+    x = (np.arange(128, dtype=np.float32) * 7) % 20 - 2.5
+    _, y, _ = ran(text("map_loops"), on, x, np.zeros(128, np.float32), 0)
+    assert y.tolist() == [steps(v) for v in x]
+
+
+def test_a_division_that_an_element_reaches_traps():
+    """The condition is that of elements which reach it: `i != 0` becomes `i != 1`."""
+    source = text("map_loops").replace("cmpi ne, %i_5, %c0_i32", "cmpi ne, %i_5, %c1_i32")
+    with pytest.raises(InterpretError, match="division by zero"):
+        ran(source, "interpreter", X + 5, np.zeros(128, np.float32), 0)
+
+
+def test_loops_of_elements_compile():
+    for target in ("sm_80", "sm_90a", "sm_120"):
+        assert compile_kernel(read(text("map_loops"), num_warps=4), target).ptx
 
 
 @pytest.mark.parametrize("on", RUN)
