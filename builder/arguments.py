@@ -7,6 +7,7 @@ follows from the other arguments.
 
 from __future__ import annotations
 
+import inspect
 import keyword
 import numbers
 from collections.abc import Callable, Iterable, Mapping
@@ -294,6 +295,16 @@ _ROW = Tile(I32, (2,))
 
 def _bare(item: Any) -> Any:
     return item.value if isinstance(item, Wrapped) else item
+
+
+def check_parameters(function: Callable[..., Any], count: int) -> None:
+    """Raises BuildError if `function` does not take `count` arguments by position."""
+    try:
+        inspect.signature(function).bind(*[None] * count)
+    except TypeError as error:
+        raise mistake("TIR0803", f"the combiner is called with {count} scalars: {error}") from None
+    except ValueError:  # a built-in function without a signature
+        return
 
 
 def check_type(value: Any, what: str) -> Type:

@@ -9,7 +9,7 @@ from enum import Enum
 from typing import Any, cast
 
 from tileir.builder import arithmetic, tiles
-from tileir.builder.arguments import as_number, check_type, literal
+from tileir.builder.arguments import as_number, check_parameters, check_type, literal
 from tileir.builder.blocks import BlockRef, BranchTarget, known_block, target_of
 from tileir.builder.control import Else, For, If, While, condition_of, leave_loop
 from tileir.builder.core import Core
@@ -143,6 +143,7 @@ class Builder(Core, DerivedOps):
         """
         operands = [v.value if isinstance(v, Expr) else v for v in values]
         elements = tuple(element_of(v.type) for v in operands if isinstance(v, (Value, Constant)))
+        check_parameters(combine, 2 * len(elements))
         stem = combine.__name__ if combine.__name__.isidentifier() else "combine"
         name = self._free_name(stem)
         places = [(f"{side}{i}", t) for side in "ab" for i, t in enumerate(elements)]

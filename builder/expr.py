@@ -263,14 +263,14 @@ class Expr(Wrapped):
         """
         return tiles.reduce(self, axis, keepdims, *tiles.extrema(self.value, largest=False))
 
-    def argmax(self, axis: int) -> Expr:
-        """Return the index (i32) of the largest element along `axis`: the first of equal ones, or
-        the first NaN."""
+    def argmax(self, axis: int | None = None) -> Expr:
+        """Return the index (i32) of the largest element along `axis`, or in row-major order if it
+        is None: the first of equal ones, or the first NaN."""
         return tiles.arg_extremum(self, axis, largest=True)
 
-    def argmin(self, axis: int) -> Expr:
-        """Return the index (i32) of the smallest element along `axis`: the first of equal ones, or
-        the first NaN."""
+    def argmin(self, axis: int | None = None) -> Expr:
+        """Return the index (i32) of the smallest element along `axis`, or in row-major order if it
+        is None: the first of equal ones, or the first NaN."""
         return tiles.arg_extremum(self, axis, largest=False)
 
     def reduce(self, axis: int | None, combine: str | Callable[[Expr, Expr], Expr]) -> Expr:

@@ -118,6 +118,9 @@ def arange(builder: Builder, start: int, stop: int | None) -> Expr:
 
 def full(builder: Builder, shape: tuple[int, ...] | int, value: Any, element: Element) -> Operand:
     """`value`, converted to `element`, at every place of a tile."""
+    if isinstance(element, int):
+        message = f"an element type is needed, as F32, not {element}"
+        raise mistake("TIR0807", f"{message}; several extents are a tuple, as in b.zeros((4, 8))")
     extents = extents_of(shape if isinstance(shape, Iterable) else (shape,))
     operand = operand_of(value)
     if isinstance(operand, (int, float)):
@@ -164,8 +167,11 @@ def scan(x: Expr, axis: int, combiner: Any, reverse: bool) -> Expr:
     return x.builder.insert("scan", [x], axis=axis_of(x, axis), combiner=combiner, reverse=reverse)
 
 
-def arg_extremum(x: Expr, axis: int, largest: bool) -> Expr:
-    """Index (i32) of the extreme along `axis`: the first of equal ones, the first NaN if any."""
+def arg_extremum(x: Expr, axis: int | None, largest: bool) -> Expr:
+    """Index (i32) of the extreme along `axis`, or among all elements in row-major order for None:
+    the first of equal ones, the first NaN if any."""
+    if axis is None:
+        return arg_extremum(reshape(x, (-1,)), 0, largest)
     place, b = axis_of(x, axis), x.builder
     where = reshape(b.arange(x.shape[place]), _along(x.shape, place)).broadcast_to(*x.shape)
 

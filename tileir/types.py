@@ -151,7 +151,13 @@ class Pointer(_Interned):
     def __new__(cls, pointee: Element, space: int = AddressSpace.GLOBAL) -> Pointer:
         if not isinstance(pointee, (Scalar, Pointer)):
             raise TypeError(f"a pointer points to a scalar or a pointer, not {pointee!r}")
-        where = AddressSpace(space)
+        try:
+            where = AddressSpace(space)
+        except ValueError:
+            spaces = ", ".join(str(int(s)) for s in AddressSpace)
+            message = f"an address space is one of {spaces}, not {space!r}"
+            hint = "a pointer to pointers is pointer(pointer(F32))"
+            raise ValueError(f"{message}; {hint}") from None
 
         def fill(t: Pointer) -> None:
             suffix = "" if where is AddressSpace.GLOBAL else f" addrspace({int(where)})"

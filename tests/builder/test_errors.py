@@ -133,6 +133,7 @@ CASES: list[tuple[str, Callable[[Given], Any]]] = [
     ("TIR0804", lambda g: g.square.cumsum("rows")),
     ("TIR0807", lambda g: g.b.zeros((4, 0))),
     ("TIR0807", lambda g: g.b.full(-1, 2.0)),
+    ("TIR0807", lambda g: g.b.zeros(4, 8)),
     ("TIR0807", lambda g: g.row + g.b.arange(7)),
     ("TIR0807", lambda g: g.square + g.b.zeros((4, 8))),
     ("TIR0807", lambda g: g.square.broadcast_to(8)),
@@ -167,6 +168,8 @@ CASES: list[tuple[str, Callable[[Given], Any]]] = [
     # functions
     ("TIR0810", lambda g: g.b.ret(g.i)),
     ("TIR0810", lambda g: g.b.global_("k", F32, 4)),
+    ("TIR0803", lambda g: g.row.reduce(0, lambda x: x)),
+    ("TIR0803", lambda g: g.row.scan(0, lambda x, y, z: x)),
     ("TIR0801", lambda g: g.b.module()),
 ]
 

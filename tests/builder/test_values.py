@@ -145,6 +145,12 @@ def test_index_of_the_extreme(name: str, axis: int) -> None:
         check(lambda v, reference: _as_i32(getattr(v, name)(axis)), x)
 
 
+@pytest.mark.parametrize("name", ["argmax", "argmin"])
+def test_index_of_the_extreme_of_all_elements(name: str) -> None:
+    for x in (np.array([[3, 1, 3], [1, 3, 3]], np.int32), *INTEGERS):
+        check(lambda v, reference: _as_i32(getattr(v, name)()), x)
+
+
 def _as_i32(value: Any) -> Any:
     return value.astype(np.int32) if isinstance(value, np.generic | np.ndarray) else value
 

@@ -94,6 +94,11 @@ def test_types_cannot_be_changed() -> None:
         I32.bits = 8  # pyright: ignore
 
 
+def test_a_number_that_is_no_address_space_is_refused_with_the_pointer_that_was_meant() -> None:
+    with pytest.raises(ValueError, match=r"one of 0, 1, 3, 4, 5, not 2; .* pointer\(pointer\(F32"):
+        Pointer(F32, 2)
+
+
 @pytest.mark.parametrize("shape", [(), (0,), (-1,), (4, 0), (2.0,)])
 def test_extents_are_positive(shape: tuple[int, ...]) -> None:
     with pytest.raises(ValueError, match="positive"):

@@ -167,7 +167,9 @@ def test_a_library_function_of_another_type_stays_undefined() -> None:
     with pytest.raises(LinkError) as caught:
         function("cdiv", "f32", ("f32", "f32"))
     assert caught.value.code == "TIR0338"
-    assert "get_global_range" in str(caught.value)
+    assert "its cdiv is ($Y, $Y) -> ($Y)" in str(caught.value)
+    with pytest.raises(LinkError, match="its functions are: get_global_range"):
+        function("ceil_div", "i32", ("i32", "i32"))
 
 
 SORT = """

@@ -174,6 +174,8 @@ def test_errors_of_the_library_are_at_the_callers_line() -> None:
     with b.kernel("k", n=I32) as (n,), pytest.raises(BuildError) as caught:
         b.library("sort", n)
     assert caught.value.code == "TIR0338"
+    message = caught.value.diagnostics[0].message
+    assert "its sort is ($E<$M, $N>, i1) -> ($E<$M, $N>) or ($E<$N>) -> ($E<$N>)" in message
     location = caught.value.diagnostics[0].location
     assert location is not None and location.file.endswith("test_library_rows.py")
 

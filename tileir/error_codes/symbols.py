@@ -100,7 +100,9 @@ CODES: dict[str, tuple[str, str]] = {
     "TIR0338": (
         "no such library function",
         "The standard library has no function of this name and type; the message lists "
-        "the functions.",
+        "the types of the functions of this name, or all functions. In the types, `$M`, `$N` and "
+        "`$K` are extents, `$F` is a float type, `$I` an integer type, `$E` either of them, and "
+        "`$S` a shape or nothing; `$X` is `$F$S`, and `$Y` is `$I$S`.",
     ),
     "TIR0339": (
         "reserved metadata",

@@ -93,10 +93,21 @@ def function(
     if result is None:
         types = f"({', '.join(parameters)})"
         types = types if required is None else f"({', '.join(required)}) {types}"
-        functions = ", ".join(names())
-        message = f"the library has no {name} of type {types}; its functions are: {functions}"
+        message = f"the library has no {name} of type {types}; {_alternatives(name)}"
         raise LinkError(Diagnostic("TIR0338", message))
     return result
+
+
+def _alternatives(name: str) -> str:
+    """The types of the function `name`, or the names of all functions if there is no such one."""
+    own = [
+        f"({', '.join(t.parameters)}) -> ({', '.join(t.results)})"
+        for t in _templates()
+        if t.name == name
+    ]
+    if own:
+        return f"its {name} is {' or '.join(own)}"
+    return f"its functions are: {', '.join(names())}"
 
 
 def _instance(
