@@ -31,6 +31,8 @@ from tileir.types import Pointer, Scalar, scalar
 _BUFFER = re.compile(r"(\w+)\s*\[([\d,\s]*)\]\s*(?:(\w+)(?:\(\s*(-?\d+)\s*,\s*(-?\d+)\s*\))?)?")
 _CALL = re.compile(r"(\w+)\s*\(([^()]*)\)")
 
+_FILLS = "normal, uniform, zeros, ones, arange, integers(LOW, HIGH)"
+
 
 @attrs.frozen
 class Expectation:
@@ -85,7 +87,7 @@ def draw(recipe: Recipe, seed: int) -> dict[str, Any]:
 def _argument(parameter: Parameter, text: str, generator: np.random.Generator) -> Any:
     kind = parameter.type
     if isinstance(kind, Scalar):
-        return _number(kind, text)
+        return _number(kind, text, f"run.{parameter.name}")
     if not isinstance(kind, Pointer) or not isinstance(kind.pointee, Scalar):
         raise _bad(f"{kind} %{parameter.name} cannot be described in metadata")
     result = _BUFFER.fullmatch(text.strip())
@@ -94,15 +96,17 @@ def _argument(parameter: Parameter, text: str, generator: np.random.Generator) -
     shape = tuple(int(n) for n in result[2].replace(",", " ").split())
     try:
         return _fill_array(scalar(result[1]), shape, result[3], (result[4], result[5]), generator)
+    except LookupError:
+        raise _bad(f"run.{parameter.name}: {result[3]!r} is none of {_FILLS}") from None
     except (MemoryError, ValueError) as error:
         raise _bad(f"run.{parameter.name} cannot be drawn: {error}") from None
 
 
-def _number(kind: Scalar, text: str) -> int | float:
+def _number(kind: Scalar, text: str, entry: str) -> int | float:
     try:
         return int(text) if kind.is_integer else float(text)
     except ValueError:
-        raise _bad(f"{text!r} is no {kind}") from None
+        raise _bad(f"{entry} must be a number of type {kind}, not {text!r}") from None
 
 
 def _fill_array(
@@ -113,7 +117,7 @@ def _fill_array(
     generator: np.random.Generator,
 ) -> Any:
     """An array of `element`. Without a fill it contains NaN or -1, so that elements that are not
-    written can be recognized."""
+    written can be recognized. Raises LookupError for an unknown fill."""
     dtype = dtype_of(element)
     match fill:
         case None:
@@ -129,7 +133,7 @@ def _fill_array(
         case "integers" if bounds[0] is not None and bounds[1] is not None:
             return generator.integers(int(bounds[0]), int(bounds[1]), shape).astype(dtype)
         case _:
-            raise _bad(f"{fill!r} is no fill")
+            raise LookupError(fill)
 
 
 def _expectations(module: Module, arguments: Mapping[str, str]) -> dict[str, Expectation]:
