@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from operator import index
 from typing import Any
 
 
@@ -20,7 +21,8 @@ class CpuLauncher:
         self, x: Any, y: Any, z: Any, stream: Any, function: Any, packed: Any, described: Any,
         enter: Any, leave: Any, *arguments: Any,
     ) -> None:  # fmt: skip
-        """Run the kernel for a grid and wait for its end. Raises TileirError."""
+        """Run the kernel for a grid and wait for its end. Raises TileirError, and TypeError for
+        extents that are no integers, as Triton's launchers do."""
         if enter is not None:
             enter(described)
         places = self.places
@@ -29,7 +31,7 @@ class CpuLauncher:
             if places is None
             else [arguments[i] for i in places]
         )
-        function.launch((int(x), int(y), int(z)), values)
+        function.launch((index(x), index(y), index(z)), values)
         if leave is not None:
             leave(described)
 

@@ -14,6 +14,7 @@ import attrs
 from tileir.backend.cpu.compile import CpuKernel, compile as compile_for_cpu
 from tileir.backend.cpu.regions import Bounds, MemoryRegion
 from tileir.backend.cpu.spin_waits import may_spin_wait
+from tileir.backend.launch_arguments import extents_of
 from tileir.backend.runtime.disk_store import DiskStore, cache_folder
 from tileir.effects import Effects
 from tileir.errors import CompileError, Diagnostic, InfeasibleError, LaunchError, TileirError
@@ -27,6 +28,7 @@ from tileir.frontends.triton_backend.descriptors import (
 )
 from tileir.interp import Within
 from tileir.ir import Module
+from tileir.ops.program import GRID_LIMITS
 from tileir.textual import parse, print_module
 from tileir.types import Pointer, element_of
 from tileir_triton.settings import CPU_MODES, cpu_mode
@@ -135,8 +137,12 @@ def _store() -> DiskStore | None:
 
 def _launch_of(kernel: CpuKernel, readers: Sequence[Reader]) -> Launch:
     run, cache = kernel.run, _BoundsCache(kernel, _computes_addresses(kernel.module))
+    most_x, most_y, most_z = GRID_LIMITS
 
     def launch(grid: Extents, values: Sequence[Any]) -> None:
+        x, y, z = grid
+        if not (0 <= x <= most_x and 0 <= y <= most_y and 0 <= z <= most_z):
+            extents_of(grid)  # raises LaunchError
         words: list[int] = []
         memory: list[Memory | None] = []
         for read, value in zip(readers, values, strict=True):

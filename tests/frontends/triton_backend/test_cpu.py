@@ -42,6 +42,20 @@ def test_a_kernel_runs(mode):
     assert (y.array == expected).all()
 
 
+@pytest.mark.parametrize("grid", [(-1, 1, 1), (1, -2, 1), (1, 1, 70000)])
+def test_grids_that_no_gpu_launches_are_refused(mode, grid):
+    """A negative number of instances ran as a number of 64 bits."""
+    x = Tensor(memory(64))
+    with pytest.raises(TileirError, match="a grid"):
+        program(ADD).launch(grid, [x, x, 64])
+
+
+def test_an_empty_grid_runs_nothing(mode):
+    x, y = Tensor(memory(64)), Tensor(memory(64))
+    program(ADD).launch((2, 0, 1), [x, y, 64])
+    assert (y.array == np.arange(64)).all()
+
+
 def test_functions_of_libraries_are_refused_at_their_line(mode):
     with pytest.raises(TileirError, match="twice of the library mine is code of a GPU") as caught:
         program(OF_A_LIBRARY)
@@ -222,6 +236,8 @@ def test_a_launcher_passes_what_the_kernel_takes():
     start(2, 1, 1, 0, called, None, "m", hooks.append, hooks.append, "x", 64, (5, 6), 7)
     assert called.calls == [((2, 1, 1), ["x", 5, 7])]
     assert hooks == ["m", "m"]
+    with pytest.raises(TypeError, match="'float' object"):
+        start(1.5, 1, 1, 0, called, None, "m", None, None, "x", 64, (5, 6), 7)
 
 
 def test_a_host_descriptor_pads_with_what_it_says(mode):
