@@ -96,13 +96,21 @@ def _encoder(kind: Type, name: str) -> Callable[[Any], int]:
     if not isinstance(kind, Scalar):
         raise _launch_error(f"{name}: the host cannot give a {kind}")
     if kind is F32:
-        return lambda value: _UNSIGNED.unpack(_SINGLE.pack(value))[0]
+        return _single_bits
     if kind is F64:
         return lambda value: _WIDE.unpack(_DOUBLE.pack(value))[0]
     if kind.is_float:
         return lambda value: encode(kind, value)
     mask = (1 << kind.bits) - 1
     return lambda value: int(value) & mask
+
+
+def _single_bits(value: Any) -> int:
+    try:
+        bits: int = _UNSIGNED.unpack(_SINGLE.pack(value))[0]
+    except OverflowError:  # above the largest f32: an infinity, as in C
+        bits = encode(F32, value)
+    return bits
 
 
 _SINGLE, _DOUBLE = struct.Struct("<f"), struct.Struct("<d")

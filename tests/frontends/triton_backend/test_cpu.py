@@ -56,6 +56,35 @@ def test_an_empty_grid_runs_nothing(mode):
     assert (y.array == np.arange(64)).all()
 
 
+NUMBERS = """\
+module {
+  tt.func public @numbers(%y: !tt.ptr<f64>, %a: f32, %b: f16, %c: bf16, %d: i8) {
+    %one = arith.constant 1 : i32
+    %wide = arith.extf %a : f32 to f64
+    tt.store %y, %wide : !tt.ptr<f64>
+    %y1 = tt.addptr %y, %one : !tt.ptr<f64>, i32
+    %half = arith.extf %b : f16 to f64
+    tt.store %y1, %half : !tt.ptr<f64>
+    %y2 = tt.addptr %y1, %one : !tt.ptr<f64>, i32
+    %short = arith.extf %c : bf16 to f64
+    tt.store %y2, %short : !tt.ptr<f64>
+    %y3 = tt.addptr %y2, %one : !tt.ptr<f64>, i32
+    %byte = arith.sitofp %d : i8 to f64
+    tt.store %y3, %byte : !tt.ptr<f64>
+    tt.return
+  }
+}
+"""
+
+
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_numbers_out_of_range_are_those_of_c(mode, sign):
+    """Triton passes every float of Python as f32; kernels get finfo(float64).min as a mask."""
+    y = Tensor(memory(4, np.float64))
+    program(NUMBERS, "numbers").launch((1, 1, 1), [y, sign * 1e39, sign * 1e6, sign * 1e39, 300])
+    assert y.array.tolist() == [sign * np.inf, sign * np.inf, sign * np.inf, 44]
+
+
 def test_functions_of_libraries_are_refused_at_their_line(mode):
     with pytest.raises(TileirError, match="twice of the library mine is code of a GPU") as caught:
         program(OF_A_LIBRARY)
