@@ -75,6 +75,16 @@ def recipe(module: Module, name: str | None = None) -> Recipe:
     return Recipe(kernel, _grid(module), arguments, _expectations(module, arguments))
 
 
+def unused_entries(module: Module) -> list[str]:
+    """The entries `run.NAME` and `within.NAME` of the metadata that no launch of a kernel of the
+    module reads."""
+    kernels = [f for f in module.functions.values() if f.kernel]
+    names = {str(p.name) for kernel in kernels for p in kernel.parameters}
+    read = {"run.kernel", "run.grid", *(f"run.{name}" for name in names)}
+    read |= {f"within.{name}" for name in names if f"expect.{name}" in module.metadata}
+    return [k for k in module.metadata if k.startswith(("run.", "within.")) and k not in read]
+
+
 def draw(recipe: Recipe, seed: int) -> dict[str, Any]:
     """The arguments by name: arrays for pointers, numbers for scalars. Raises ToolError."""
     generator = np.random.default_rng(seed)

@@ -18,7 +18,7 @@ from tileir.tools.check import CheckResult, verdicts
 from tileir.tools.compiler_options import add_compiler_options
 from tileir.tools.executors import choose
 from tileir.tools.files import read_module, write_file
-from tileir.tools.inputs import Recipe, draw, recipe
+from tileir.tools.inputs import Recipe, draw, recipe, unused_entries
 from tileir.tools.json_output import add_json, write_json
 from tileir.tools.numbers import amount, natural
 from tileir.tools.ptx import compiled_for, usual_path
@@ -63,6 +63,8 @@ def execute(options: argparse.Namespace) -> int:
     module = _link(read_module(options.file))
     plan = recipe(module, options.kernel)
     before = draw(plan, options.seed)
+    for entry in unused_entries(module):
+        sys.stderr.write(f"{escape(entry)} has no effect: no launch reads it\n")
     counts = _counts(options)
     start = perf_counter()
     extra: dict[str, Any] = {} if counts is None else {"counts": counts}

@@ -57,6 +57,14 @@ def test_help_names_every_command(capsys):
     assert all(name in out for name in COMMANDS)
 
 
+def test_a_run_names_the_metadata_that_it_does_not_read(capsys, tmp_path):
+    text = "tir 1.0\nmetadata {run.gridd = [4]}\ndefine kernel void @k() {\nentry:\n  ret\n}\n"
+    (tmp_path / "k.tir").write_text(text)
+    words = ["run", str(tmp_path / "k.tir"), "--on", "interpreter"]
+    assert main([*words, "--ptx", str(tmp_path / "k.ptx")]) == 0
+    assert capsys.readouterr().err == "run.gridd has no effect: no launch reads it\n"
+
+
 def test_a_missing_file_is_a_located_error(capsys, tmp_path):
     assert main(["run", str(tmp_path / "none.tir")]) == 1
     assert "TIR0904" in capsys.readouterr().err

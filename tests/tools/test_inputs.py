@@ -5,7 +5,7 @@ import pytest
 
 from tileir.errors import ToolError
 from tileir.ir import Function, Module, Parameter
-from tileir.tools.inputs import draw, recipe
+from tileir.tools.inputs import draw, recipe, unused_entries
 from tileir.types import F32, I32, pointer
 from tileir.values import Value
 
@@ -65,6 +65,13 @@ def test_metadata_that_makes_no_sense_is_refused(metadata, code, words):
         draw(recipe(module(**metadata)), 0)
     assert error.value.code == code
     assert words in str(error.value)
+
+
+def test_entries_that_no_launch_reads_are_listed():
+    read = {"run_x": "f32[3]", "run_n": "1", "run_grid": 2, "run_kernel": "k", "author": "me"}
+    assert not unused_entries(module(**read, expect_x="relu(x)", within_x=1e-5))
+    mistakes = module(**read, run_gridd=4, run_m="1", within_x=1e-5)
+    assert unused_entries(mistakes) == ["run.gridd", "run.m", "within.x"]
 
 
 def test_grid_and_expectations():
