@@ -13,7 +13,12 @@ import attrs
 from tileir.backend import isolation
 from tileir.backend.cpu.masks import without_partial_masks
 from tileir.backend.isolation import Task
-from tileir.backend.nvptx.llvm_codegen import code_generator, llvm_binding
+from tileir.backend.nvptx.llvm_codegen import (
+    FORWARDED_LOADS,
+    code_generator,
+    llvm_binding,
+    llvm_options,
+)
 from tileir.backend.options import CodeVariant
 from tileir.backend.runtime.disk_store import DiskStore
 from tileir.errors import CompileError, Diagnostic
@@ -107,7 +112,8 @@ def _optimize(binding: Any, machine: Any, text: str, opt_level: int) -> Any:
     tuning = binding.create_pipeline_tuning_options(speed_level=opt_level)
     tuning.slp_vectorization = tuning.loop_vectorization = False
     builder = binding.create_pass_builder(machine, tuning)
-    builder.getModulePassManager().run(module, builder)
+    with llvm_options(binding, {FORWARDED_LOADS: True}):
+        builder.getModulePassManager().run(module, builder)
     optimized = without_partial_masks(generate := str(module))
     if optimized != generate:
         module = binding.parse_assembly(optimized)
