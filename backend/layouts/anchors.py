@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import attrs
 
+from tileir.analysis import memoize
 from tileir.analysis.loops import loops
 from tileir.analysis.uses import arguments, definitions, uses
 from tileir.backend.layouts.access_widths import AccessWidths
@@ -570,9 +571,10 @@ def _wide(kind: object, order: Vector | None = None) -> tuple[Vector, Vector, in
     return kind.shape, order or row_major(len(kind.shape)), width
 
 
-def accesses(function: Function) -> Iterator[Op]:
-    """Yield the ops of `function` that access global memory through a tile of pointers."""
-    return (op for op in function.ops if is_access(op))
+@memoize
+def accesses(function: Function) -> tuple[Op, ...]:
+    """The ops of `function` that access global memory through a tile of pointers."""
+    return tuple(filter(is_access, function.ops))
 
 
 def is_access(op: Op) -> bool:

@@ -39,7 +39,7 @@ def fewest_warps(function: Function, warps: int) -> int:
     tiles = _layouts(function)
     if not tiles or any(Effects.OUTSIDE in op.effects for op in function.ops):
         return warps
-    owners = max(_busy(layout) for layout, _ in tiles)
+    owners = max(map(_busy, {layout for layout, _ in tiles}))
     while warps % 2 == 0 and owners <= tiles[0][0].size("lane") * warps // 2:
         warps //= 2
     return warps

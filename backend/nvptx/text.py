@@ -17,6 +17,7 @@ from collections.abc import (
 from contextlib import contextmanager, nullcontext
 from functools import cache
 from itertools import zip_longest
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from tileir.errors import Location
@@ -450,7 +451,7 @@ def depth_first(
         originals, candidates, blocks, orders, strict=True
     ):
         if order and block != candidate:
-            order = _best_order(block, movable, alternating)
+            _, order = _best_order(block, movable, alternating)
         ordered += [line for line, _, _ in order or original]
     return ordered
 
@@ -480,8 +481,8 @@ def _better_orders(
     def better(block: Sequence[_Instruction], alive: int) -> list[_Instruction]:
         if alive <= few:
             return []
-        order = _best_order(block, movable, alternating)
-        return order if order != block and _most_alive(order) <= _FEWER * alive else []
+        least, order = _best_order(block, movable, alternating)
+        return order if order != block and least <= _FEWER * alive else []
 
     return list(map(better, blocks, counts))
 
@@ -508,11 +509,12 @@ def _without_dead(
 
 def _best_order(
     block: Sequence[_Instruction], movable: AbstractSet[str], alternating: bool
-) -> list[_Instruction]:
-    """The order of a basic block in which fewer values are live at once. If `alternating`, the
-    better of two orders."""
+) -> tuple[int, list[_Instruction]]:
+    """The order of a basic block in which fewer values are live at once, after their number. If
+    `alternating`, the better of two orders."""
     choices = (False, True) if alternating else (False,)
-    return min((_reorder(block, movable, grouped) for grouped in choices), key=_most_alive)
+    orders = [_reorder(block, movable, grouped) for grouped in choices]
+    return min(((_most_alive(order), order) for order in orders), key=itemgetter(0))
 
 
 def _reorder(

@@ -49,12 +49,12 @@ def conversion(
         from tileir.backend.shared_memory.matrix_staging import matrix_stagings
 
         ways = staged, *matrix_stagings(source.layout, target, source.shape, size)
-        staged = min(ways, key=lambda method: method.cost() + method.moves())
+        staged = min(ways, key=lambda method: method.cost + method.moves())
     shuffles = exchange(source.layout, target, _most_packed(source.element))
     if shuffles is None:
         return staged
     waiting = _LATENCY if _stays_in_warps(staged, source, target) else _WAITING
-    if _shuffling(shuffles, source) > staged.cost() + waiting:
+    if _shuffling(shuffles, source) > staged.cost + waiting:
         return staged
     if source.element.bits != 16:
         return shuffles

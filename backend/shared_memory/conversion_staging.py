@@ -9,7 +9,7 @@ rows, with the padding that takes the fewest wavefronts.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from functools import cache
+from functools import cache, cached_property
 from itertools import product
 from typing import TYPE_CHECKING
 
@@ -66,7 +66,7 @@ class Side:
         return len(self.groups[0])
 
 
-@attrs.frozen
+@attrs.frozen(slots=False)
 class ConversionStaging:
     """Byte offsets of a tile of `shape`. The offset of coordinate `x` is the exclusive or of
     `matrix` over the bits of its low parts (`widths[d]` bits, dimension 0 lowest), plus `(x[d] >>
@@ -109,6 +109,7 @@ class ConversionStaging:
         """The byte offset of the element at `v`."""
         return self.low(v) + self.high(v)
 
+    @cached_property
     def cost(self) -> int:
         """Wavefronts of warp 0, on both sides."""
         return sum(_side_cost(self, side) for side in (self.source, self.target))
@@ -125,7 +126,7 @@ def staging(source: Layout, target: Layout, shape: Vector, size: int) -> Convers
     if candidates and _lanes_in_boxes(candidates[0]):
         return candidates[0]
     candidates += _rows(source, target, shape, size)
-    return min(candidates, key=lambda s: s.cost())
+    return min(candidates, key=lambda s: s.cost)
 
 
 def _lanes_in_boxes(staging: ConversionStaging) -> bool:
