@@ -118,6 +118,8 @@ def symbol(variable: Symbol) -> Polynomial:
 
 
 def _order(item: Symbol) -> tuple[int, str, int]:
+    """The place of a symbol in a monomial. It decides the order of generated multiplications, so
+    addresses in memory count only for values of one name."""
     match item:
         case Lane(dimension):
             return (0, "", dimension)
@@ -126,7 +128,7 @@ def _order(item: Symbol) -> tuple[int, str, int]:
         case ProgramIndex(axis):
             return (2, "", axis)
         case _:
-            return (3, "", id(item))
+            return (3, item.name or "", id(item))
 
 
 def _normal(terms: Mapping[Monomial, int]) -> Polynomial:
