@@ -174,12 +174,31 @@ def _is_run(registers: tuple[int, ...], count: int) -> bool:
 def _offsets(
     staging: ConversionStaging, layout: Layout, register: int, lanes: int
 ) -> list[int | None]:
+    """The byte offset of `register` of each lane; None past what is staged."""
+    columns = _lane_columns(staging, layout)
+    if columns is not None:
+        first = layout.coordinate(register)
+        low, high = staging.low(first), staging.high(first)
+        return [(low ^ apply(columns, lane)) + high for lane in range(lanes)]
     offsets: list[int | None] = []
     for lane in range(lanes):
         at = layout.coordinate(register, lane)
         inside = all(a < n for a, n in zip(at, staging.covered, strict=True))
         offsets.append(staging.offset(at) if inside else None)
     return offsets
+
+
+def _lane_columns(staging: ConversionStaging, layout: Layout) -> list[int] | None:
+    """The contribution of each bit of the lane to the offset, by exclusive or; None if a lane may
+    be in another box, or past what is staged."""
+    vectors = layout.atom("lane")
+    if layout.digits("lane") or any(
+        n > covered for n, covered in zip(layout.extents, staging.covered, strict=True)
+    ):
+        return None
+    if any(x >> w for v in vectors for x, w in zip(v, staging.widths, strict=True)):
+        return None
+    return [staging.low(v) for v in vectors]
 
 
 # Boxes ------------------------------------------------------------------------------------------

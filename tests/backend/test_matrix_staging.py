@@ -4,6 +4,9 @@ without the instructions, and dots outside of loops read their operands so."""
 from __future__ import annotations
 
 import re
+from collections import Counter
+from itertools import product
+from operator import lt
 from typing import Any
 
 import attrs
@@ -14,9 +17,10 @@ from tileir.backend import compile as compile_kernel
 from tileir.backend.codegen.emit.conversion import pass_through
 from tileir.backend.codegen.lowering import Lowering
 from tileir.backend.layouts.access_widths import AccessWidths
+from tileir.backend.shared_memory import conversion_staging
 from tileir.backend.shared_memory.bank_conflicts import wavefronts
 from tileir.backend.shared_memory.conversion_plan import conversion
-from tileir.backend.shared_memory.conversion_staging import ConversionStaging
+from tileir.backend.shared_memory.conversion_staging import ConversionStaging, staging
 from tileir.backend.shared_memory.matrix_staging import matrix_stagings
 from tileir.backend.simt.memory import SimtMemory
 from tileir.backend.target import target as target_named
@@ -99,6 +103,26 @@ def test_every_element_arrives(name: str, machine: str) -> None:
         for x, y, number in zip(actual, expected, numbers(target, shape), strict=True):
             where = number >= 0
             assert x.array[where].tobytes() == y.array[where].tobytes()
+
+
+def test_offsets_of_lanes_are_those_of_their_elements() -> None:
+    """Where the bits of a lane contribute by exclusive or, and where lanes repeat, are in several
+    boxes, or own padding: the last tile is smaller than what its source covers."""
+    shape, wide = (64, 64), blocked_layout((64, 128), (1, 0), 4, 4)
+    tiles = [*CASES.values(), (shape, F16, wide, blocked_layout(shape, (1, 0), 8, 4))]
+    linear: Counter[bool] = Counter()
+    for shape, element, source, target in tiles:
+        size = element.bytes
+        ways = staging(source, target, shape, size), *matrix_stagings(source, target, shape, size)
+        for staged, side in product(ways, (source, target)):
+            linear[conversion_staging._lane_columns(staged, side) is not None] += 1
+            for register in range(0, side.size("register"), 3):
+                at = [side.coordinate(register, lane) for lane in range(side.size("lane"))]
+                expected = [
+                    staged.offset(v) if all(map(lt, v, staged.covered)) else None for v in at
+                ]
+                assert conversion_staging._offsets(staged, side, register, len(at)) == expected
+    assert linear[True] and linear[False]
 
 
 @pytest.mark.sampled(22)
