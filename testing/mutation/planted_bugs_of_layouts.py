@@ -68,6 +68,8 @@ BUGS_OF_LAYOUTS: tuple[Bug, ...] = (
          "            end = weight if reverse else below\n", "            end = below\n"),
         ("a reverse scan takes the total of the last lane",
          "end = 0 if self.op.reverse else lanes.mask", "end = lanes.mask"),
+        ("the last lane writes what a reverse scan finds in all lanes",
+         "thread.integer(0 if self.op.reverse else lanes.mask)", "thread.integer(lanes.mask)"),
         ("the first lane of a run has nothing before it",
          "_Carry(self._select(follows, preceding, before), None)", "_Carry(preceding, follows)"),
         ("what is through a lane is always its last element's result",

@@ -291,22 +291,26 @@ class _Scan:
     def _warps(
         self, blocks: dict[Vector, _Block], run: list[ScanDigit], last: bool
     ) -> dict[Vector, _Block]:
+        """Scan across warps: the first lane that knows the total of a warp's block writes it.
+
+        If lanes were scanned just before, this is the last of them, and no other needs the total.
+        """
         lowering, thread = self.lowering, self.lowering.thread
-        for block in blocks.values():
-            self._settle(block, last=False)
         place, run_number = self._place(run), self._number(run)
         indices = {vector: self._index(vector, run) for vector in blocks}
 
         def write() -> list[str]:
             for vector, block in blocks.items():
-                for i, (element, x) in enumerate(zip(self.elements, block.total, strict=True)):
+                total = block.total if block.lanes is None else block.lanes.through
+                for i, (element, x) in enumerate(zip(self.elements, total, strict=True)):
                     at = partial(lowering, place, i, indices[vector], run_number)
                     thread.store_shared(element, at, [x])
             return []
 
-        thread.when(lowering.first_owner(self._writers(run)) or "true", (), write)
+        thread.when(self._writes(run, next(iter(blocks.values())).lanes), (), write)
         thread.barrier()
         for vector, block in blocks.items():
+            self._settle(block, last=True)
             self._across_threads(
                 block, read_partials(lowering, place, indices[vector]), run_number, last
             )
@@ -367,14 +371,30 @@ class _Scan:
             scale *= digit.count
         return thread.integer(0) if total is None else total
 
-    def _writers(self, run: list[ScanDigit]) -> Layout:
-        """A layout in which threads along the axis below `run` are replicated."""
+    def _writes(self, run: list[ScanDigit], lanes: _LaneTotals | None) -> str:
+        """Whether this thread writes the totals of blocks below `run`: the first one, or the first
+        one that is the last of `lanes`."""
+        lowering, thread = self.lowering, self.lowering.thread
+        is_first = lowering.first_owner(self._writers(run, lanes.mask if lanes else 0))
+        if lanes is None:
+            return is_first or "true"
+        field = thread.binary("and", I32, thread.lane(), thread.integer(lanes.mask))
+        end = thread.integer(0 if self.op.reverse else lanes.mask)
+        is_last = thread.compare("eq", I32, field, end)
+        return is_last if is_first is None else thread.binary("and", I1, is_first, is_last)
+
+    def _writers(self, run: list[ScanDigit], kept: int) -> Layout:
+        """A layout in which threads along the axis below `run` are replicated, but for lanes that
+        differ in the bits `kept` of their index."""
         axis, below = self.op.axis, run[0].step
 
         def collapse(v: Vector) -> Vector:
             return (0,) * len(v) if 0 < v[axis] < below else v
 
-        lanes, warps = (tuple(map(collapse, self.source.atom(a))) for a in ("lane", "warp"))
+        warps = tuple(map(collapse, self.source.atom("warp")))
+        lanes = tuple(
+            v if kept >> bit & 1 else collapse(v) for bit, v in enumerate(self.source.atom("lane"))
+        )
         repeats: list[Repeat] = []
         digits = iter(self.source.digits("warp"))
         for repeat in self.source.repeats:
