@@ -50,6 +50,9 @@ have such tiles, for Triton has no limit, and ptxas spills what does not fit."""
 _FEWEST_REGISTERS = 32
 """The smallest register limit of tileir; Triton accepts smaller ones."""
 
+_MOST_REGISTERS = 255
+"""The registers that a thread can have. ptxas takes a larger limit for this one."""
+
 
 @attrs.frozen(slots=False, eq=False)
 class Carrier:
@@ -156,10 +159,16 @@ def _refusal(metadata: dict[str, Any], options: Any, instrumented: bool) -> str:
         return "it is compiled with instrumentation"
     if options.num_ctas != 1 and "num_ctas" not in metadata:  # jax-triton's start with nothing
         return _starts_clusters(options)
-    limit = getattr(options, "maxnreg", None)
+    limit = _register_limit(options)
     if limit is not None and limit < _FEWEST_REGISTERS:
         return f"a thread may use {limit} registers, of which tileir needs {_FEWEST_REGISTERS}"
     return ""
+
+
+def _register_limit(options: Any) -> int | None:
+    """The limit of the registers of a thread that the options state, if they state one."""
+    limit = getattr(options, "maxnreg", None)
+    return None if limit is None else min(limit, _MOST_REGISTERS)
 
 
 def _refusal_of_descriptors(settings: Settings, metadata: dict[str, Any], options: Any) -> str:
@@ -214,7 +223,7 @@ def _through_tileir(
         **_warps_and_stages(options),
         "warp_specialize": False, "permit": ("inline_asm", "extern"),
         "libraries": _libraries(module, options),
-        "max_registers": getattr(options, "maxnreg", None),
+        "max_registers": _register_limit(options),
         "limits": {"register_percent": _REGISTER_PERCENT},
     }  # fmt: skip
     kernel = compile_module(module, _target(capability), chosen, name, idle_warps=not fewer)
@@ -236,7 +245,7 @@ def _options_of_launches(module: Module, kernel: CompiledKernel, options: Any) -
     if _needs_tritons_launcher(options):
         return {}
     name, target = kernel.plan.kernel, kernel.plan.target
-    chosen, limit = _warps_and_stages(options), getattr(options, "maxnreg", None)
+    chosen, limit = _warps_and_stages(options), _register_limit(options)
     parameters = module.functions[name].parameters
     places = descriptor_places(parameters)
     if limit:

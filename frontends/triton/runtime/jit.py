@@ -338,9 +338,10 @@ def _launch(launch: PreparedLaunch) -> Any:
 
 
 def _compiler_options(options: Mapping[str, Any]) -> dict[str, Any]:
-    """The options of a launch that are options of the GPU's compiler."""
+    """The options of a launch that are options of the GPU's compiler. A thread has at most 255
+    registers, for which ptxas takes a larger `maxnreg`."""
     most = options.get("maxnreg")
-    return {} if most is None else {"max_registers": most}
+    return {} if most is None else {"max_registers": min(most, 255)}
 
 
 _ABOUT = frozenset({"on", "warmup", "grid"})

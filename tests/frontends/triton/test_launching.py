@@ -44,6 +44,13 @@ def test_options_of_triton_are_taken(name: str) -> None:
     assert x[0] == 1
 
 
+def test_a_limit_above_the_registers_of_a_thread_is_all_of_them() -> None:
+    """As for ptxas: autotuners try 256."""
+    for limit in (255, 256):
+        launch = one.prepare(np.zeros(1, np.float32), grid=(1,), on="gpu", maxnreg=limit)
+        assert launch.candidate.options == {"max_registers": 255}
+
+
 @pytest.mark.parametrize("name", ["no_such_option", "num_warp", "NUM_WARPS"])
 def test_options_that_do_not_exist_are_refused(name: str) -> None:
     with pytest.raises(TileirError, match=name):

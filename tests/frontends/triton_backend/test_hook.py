@@ -115,6 +115,13 @@ def test_what_tileir_cannot_compile_is_tritons(backend, text, changed, reason):
     assert (record.compiler, record.reason) == ("triton", metadata["tileir_reason"])
 
 
+def test_a_limit_above_the_registers_of_a_thread_is_all_of_them(backend):
+    """As for ptxas: autotuners try 256."""
+    hook.install("strict")
+    for limit in (255, 256):
+        assert ".maxnreg 255" in stages(backend, ADD, {"num_ctas": 1}, maxnreg=limit)[2]
+
+
 @pytest.mark.parametrize(
     ("num_warps", "num_ctas", "expected"), [(4, 1, 4), (4, 2, 8), (8, 4, 16), (32, 2, 32)]
 )
