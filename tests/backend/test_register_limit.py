@@ -87,8 +87,9 @@ def test_loads_whose_addresses_are_loaded_are_never_in_flight_together(text, ind
         (100, 4, 0, 96),  # five in place of four
         (64, 16, 0, None),  # three would have 40, which spills, as a rule
         (110, 16, 0, None),  # two would have 64, which spills
-        (80, 16, 0, None),  # two would have 64, four fifths
-        (99, 8, 0, 80),  # three in place of two
+        (80, 16, 0, 64),  # two have four fifths
+        (81, 16, 0, None),  # two would have 64, less than four fifths
+        (100, 8, 0, 80),  # three in place of two
         (32, 16, 0, None),  # as many threads as a multiprocessor has
         (40, 4, 0, None),  # sixteen in place of twelve gain little
         (44, 2, 0, None),  # neither do more than twenty
@@ -153,7 +154,7 @@ def test_more_registers_are_taken_where_loads_wait_for_each_other():
         (load() + use() + load(address=8), 32, 4),  # no bound makes them wait less
         ((load() + use()) * 2, 24, 4),  # more registers than it takes leave as many blocks
         ((load() + use()) * 2, 128, 16),  # a multiprocessor has one block already
-        (load() * 4 + use() + load() * 4, 60, 8),  # three blocks in place of four cost as much
+        (load() * 4 + use() + load() * 4, 61, 8),  # three blocks in place of four cost as much
         ((load() * 2 + use()) * 4, 32, 16),  # two block in place of four
         ((load() * 4 + use()) * 2, 250, 4),  # more than a thread has
     ],
