@@ -4,11 +4,13 @@ the bound of each op, special values and signs of zeros exact."""
 import numpy as np
 import pytest
 
+from tileir.backend import compile as compile_kernel
 from tileir.backend.codegen.libm.expression import Term
 from tileir.backend.codegen.libm.fmod import remainder
 from tileir.backend.codegen.rules.math import _DOUBLE, _SINGLE
 from tileir.backend.simt.machine import SimtThread, ThreadValues
 from tileir.backend.simt.memory import SimtMemory
+from tileir.builder import Builder, pointer
 from tileir.machine.functions import _F64
 from tileir.op import lookup
 from tileir.types import F32, F64
@@ -88,3 +90,17 @@ def test_remainders_are_exact(element, dtype):
     result = evaluate(remainder, element, x, y)
     same = (result == expected) & (np.signbit(result) == np.signbit(expected))
     assert (same | (np.isnan(result) & np.isnan(expected))).all()
+
+
+@pytest.mark.sampled(8)
+@pytest.mark.parametrize("element", [F32, F64], ids=str)
+@pytest.mark.parametrize("name", sorted(_SINGLE))
+def test_llvm_tests_no_class_of_a_number(name, element):
+    """Its tests of classes are expanded to many instructions: a formula compares bits instead."""
+    b = Builder()
+    with b.kernel("k", x=pointer(element), y=pointer(element), z=pointer(element)) as (x, y, z):
+        i = b.arange(32)
+        values = [(p + i).load() for p in (x, y)[: 2 if name in ("pow", "atan2") else 1]]
+        (z + i).store(getattr(b, name)(*values))
+    kernel = compile_kernel(b.module(), "sm_90", {"num_warps": 1})
+    assert "call i1 @llvm.is.fpclass" not in kernel.optimized_llvm

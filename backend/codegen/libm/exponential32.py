@@ -16,6 +16,7 @@ from tileir.backend.codegen.libm.expression import (
     copysign,
     fma,
     horner,
+    is_usual,
     ldexp,
     nan,
     power_of_two,
@@ -146,11 +147,6 @@ def _or_limit(x: Term, value: Term) -> Term:
     infinity = float("inf")
     value = where(x.bits().compare("ult", 0x7F800000), value, fma(x, infinity, infinity))
     return where(x.same(0.0), -infinity, value)
-
-
-def _positive(x: Term) -> Term:
-    """Whether `x` is positive and finite: one comparison of its bits."""
-    return (x.bits() - 1).compare("ult", 0x7F7FFFFF)
 
 
 def log(x: Term) -> Term:
@@ -293,7 +289,7 @@ def pow_(x: Term, y: Term) -> Term:
     exponential of an infinite product is 0 or infinity."""
     size, power = abs(x), finite_exponent(y)
     high, low = _log_pair(size)
-    high = where(_positive(size), high, where(size.same(0.0), float("-inf"), size))
+    high = where(is_usual(size), high, where(size.same(0.0), float("-inf"), size))
     product = high * power
     huge = abs(product) > 150.0
     error = where(huge, x.like(0.0), fma(low, power, fma(high, power, -product)))
@@ -319,8 +315,8 @@ def power_cases(x: Term, y: Term, value: Term) -> Term:
     power = finite_exponent(y)
     parity = fma((power * 0.5).call("trunc"), -2.0, power)
     odd = abs(parity).same(1.0)
-    broken = (x < 0.0) & (x > float("-inf")) & ~(odd | parity.same(0.0))
-    value = (value.bits() ^ where(odd, x.bits() & _sign(x), 0)).real()
+    broken = is_usual(-x) & ~(odd | parity.same(0.0))
+    value = (value.bits() ^ (x.bits() & where(odd, x.bits().like(_sign(x)), 0))).real()
     value = where(broken, x.like(float("nan")), value)
     return where(x.same(1.0) | y.same(0.0), 1.0, value)
 

@@ -22,6 +22,7 @@ from tileir.backend.codegen.libm.expression import (
     copysign,
     fma,
     horner,
+    is_usual,
     ldexp,
     nan,
     nearest_integer,
@@ -206,8 +207,7 @@ def log10(x: Term) -> Term:
 def pow_(x: Term, y: Term) -> Term:
     """x^y, special cases as in C."""
     size = abs(x)
-    infinity = float("inf")
-    usual = (size > 0.0) & (size < infinity) & (abs(y) < infinity)
+    usual = is_usual(size) & (abs(y) < float("inf"))
     base = where(usual, size, 1.0)
     exponent = where(usual, finite_exponent(y), 0.0)
     mantissa, k = log_pair(base)

@@ -202,6 +202,12 @@ def nan(x: Term) -> Term:
     return x.compare("uno", x)
 
 
+def is_usual(x: Term) -> Term:
+    """Whether `x` is positive and finite: one comparison of its bits. Of two comparisons of the
+    number LLVM makes a test of its class, which NVPTX expands to more instructions."""
+    return (x.bits() - 1).compare("ult", x.like(float("inf")).bits() - 1)
+
+
 def copysign(x: Term, sign: Term) -> Term:
     """Magnitude of `x`, sign of `sign`."""
     return x.call("copysign", sign)

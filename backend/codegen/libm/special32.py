@@ -13,6 +13,7 @@ from tileir.backend.codegen.libm.expression import (
     copysign,
     fma,
     horner,
+    is_usual,
     ldexp,
     nan,
     quotient,
@@ -71,9 +72,8 @@ def cbrt(x: Term) -> Term:
     """Cube root: an approximation from the logarithm or from the bits, refined by Newton-like
     steps."""
     size = abs(x)
-    usual = (size > 0.0) & (size < float("inf"))
     value = _root_by_logarithm(size) if x.thread.approximates else _root_by_bits(size)
-    return where(usual, copysign(value, x), x)
+    return where(is_usual(size), copysign(value, x), x)
 
 
 def _root_by_logarithm(size: Term) -> Term:

@@ -9,6 +9,7 @@ from tileir.backend.codegen.libm.expression import (
     copysign,
     fma,
     horner,
+    is_usual,
     nan,
     reciprocal,
     where,
@@ -83,7 +84,7 @@ def cbrt(x: Term) -> Term:
     error = fma(-cube, z, scaled) - fma(z, z, -cube) * z
     z = fma(error, square * 0.3333333333333333, z)
     z = where(tiny, z * 3.814697265625e-06, z)
-    usual = (size > 0.0) & (size < float("inf"))
+    usual = is_usual(size)
     return where(usual, copysign(z, x), x)
 
 
