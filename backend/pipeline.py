@@ -16,7 +16,18 @@ from tileir.analysis.uses import base_pointer, definitions
 from tileir.backend.demand import check_warps, choose_warps, chosen_warps, stated_warps
 from tileir.backend.options import Options
 from tileir.backend.shared_memory.requirements import may_have_hazards, needs
-from tileir.backend.stage import Scope, Stage, has_op, with_attributes, with_function
+from tileir.backend.stage import (
+    Scope,
+    Stage,
+    carries_integers,
+    compares_wide,
+    divides,
+    divides_wide,
+    divides_without_dots,
+    has_op,
+    with_attributes,
+    with_function,
+)
 from tileir.backend.target import Target
 from tileir.errors import CompileError, Diagnostic
 from tileir.ir import Function, Module
@@ -164,31 +175,22 @@ def _modulo_to_mask(function: Function, context: Any) -> Function:
     return mask_wrapped_loads(function, is_checked=True, neighbours_only=True)
 
 
-def _divides(function: Function, context: Any) -> bool:
-    return any(op.divides for op in function.ops)
-
-
 def _form_remainders(function: Function, context: Any) -> Function:
     from tileir.backend.transforms.remainders import form_remainders
 
     return form_remainders(function)
 
 
-def _divides_without_dots(function: Function, context: Any) -> bool:
-    """Whether a division may limit the width of an access, and no dot needs the registers that a
-    second version of the access takes."""
-    return _divides(function, context) and not has_op(function, "dot", "gpu.wgmma")
-
-
-def _divides_wide(function: Function, context: Any) -> bool:
-    """Whether the function divides a scalar of 64 bits."""
-    return any(op.divides and op.results[0].type is I64 for op in function.ops)
-
-
 def _narrow_divisions(function: Function, context: Any) -> Function:
     from tileir.backend.transforms.narrow_division import narrow_divisions
 
     return narrow_divisions(function)
+
+
+def _narrow_comparisons(function: Function, context: Context) -> Function:
+    from tileir.backend.transforms.narrow_comparisons import narrow_comparisons
+
+    return narrow_comparisons(function, context.target.lanes * context.warps_of(function))
 
 
 def _async_pipeline(function: Function, context: Context) -> tuple[PassResult, Context]:
@@ -418,15 +420,6 @@ def _exceeds_registers(module: Module, context: Context) -> bool:
     return not fits_whole(function, 32 * warps_of(function, warps)[0])
 
 
-def _carries_integers(function: Function, context: Context) -> bool:
-    """Whether a loop may carry integer tiles that are reduced after it."""
-    return has_op(function, "reduce") and any(
-        isinstance(p.type, Tile) and getattr(p.type.element, "is_integer", False)
-        for block in function.blocks.values()
-        for p in block.parameters
-    )
-
-
 def has_branches(function: Function, context: Any) -> bool:
     """Whether a function has several blocks."""
     return len(function.blocks) > 1
@@ -568,7 +561,7 @@ UNTIL_LAYOUTS = (
     Stage("legalize", _legalize, scope=Scope.MODULE, snapshot="legal"),
     Stage("merge-branches", _merge_branches, _has_branches_alike),
     Stage("select-arms", _select_arms, _has_short_arms),
-    Stage("fold-accumulators", _fold_accumulators, _carries_integers),
+    Stage("fold-accumulators", _fold_accumulators, carries_integers),
     Stage("strip-mine", _strip_mine, _exceeds_registers, Scope.MODULE, "strip_mined"),
     Stage("unroll-dot-loops", _unroll_dot_loops, _nests_dots),
     Stage("scalarize-pointer-steps", scalarize_steps, has_branches),
@@ -580,9 +573,10 @@ UNTIL_LAYOUTS = (
           marker="pipelined"),
     Stage("stage-operands", _stage_operands, _multiplies_by_mma, marker="pipelined"),
     Stage("stage-halo", _stage_halo, _may_reread, snapshot="halo", marker="halo"),
-    Stage("form-remainders", _form_remainders, _divides, Scope.EACH),
-    Stage("narrow-divisions", _narrow_divisions, _divides_wide, Scope.EACH),
-    Stage("version-nonnegative-dividends", _version_nonnegative_dividends, _divides_without_dots,
+    Stage("form-remainders", _form_remainders, divides, Scope.EACH),
+    Stage("narrow-divisions", _narrow_divisions, divides_wide, Scope.EACH),
+    Stage("narrow-comparisons", _narrow_comparisons, compares_wide, Scope.EACH),
+    Stage("version-nonnegative-dividends", _version_nonnegative_dividends, divides_without_dots,
           Scope.EACH),
     Stage("check-registers", _check_registers_suffice),
     Stage("version-full-tiles", _version_full_tiles, scope=Scope.EACH, marker="full_tiles"),

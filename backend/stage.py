@@ -11,6 +11,7 @@ import attrs
 from tileir.errors import Diagnostic
 from tileir.ir import Function, Module
 from tileir.passmanager.registry import PassResult
+from tileir.types import I64, Tile
 
 _C = TypeVar("_C")
 
@@ -133,6 +134,37 @@ def with_attributes(function: Function, attributes: Mapping[str, Any]) -> Functi
 def has_op(function: Function, *mnemonics: str) -> bool:
     """Whether `function` contains an op with one of these mnemonics."""
     return any(op.mnemonic in mnemonics for op in function.ops)
+
+
+def carries_integers(function: Function, context: Any) -> bool:
+    """Whether a loop may carry integer tiles that are reduced after it."""
+    return has_op(function, "reduce") and any(
+        isinstance(p.type, Tile) and getattr(p.type.element, "is_integer", False)
+        for block in function.blocks.values()
+        for p in block.parameters
+    )
+
+
+def divides(function: Function, context: Any) -> bool:
+    """Whether the function divides."""
+    return any(op.divides for op in function.ops)
+
+
+def divides_without_dots(function: Function, context: Any) -> bool:
+    """Whether a division may limit the width of an access, and no dot needs the registers that a
+    second version of the access takes."""
+    return divides(function, context) and not has_op(function, "dot", "gpu.wgmma")
+
+
+def divides_wide(function: Function, context: Any) -> bool:
+    """Whether the function divides a scalar of 64 bits."""
+    return any(op.divides and op.results[0].type is I64 for op in function.ops)
+
+
+def compares_wide(function: Function, context: Any) -> bool:
+    """Whether the function compares tiles of 64-bit integers."""
+    compared = [op.inputs[0].type for op in function.ops if op.mnemonic == "icmp"]
+    return any(isinstance(kind, Tile) and kind.element is I64 for kind in compared)
 
 
 def _result_and_context(answer: Any, context: Any) -> tuple[PassResult, Any]:
