@@ -422,10 +422,12 @@ def _layout_from_operands(op: Op, planned: Layout | None) -> Layout | None:
         return cast(Layout, moved.layout).reshape(moved.shape, shape_of(op.to))
     if op.mnemonic != "reduce":
         return None
-    from tileir.backend.layouts.reduction_plan import may_read_in
+    from tileir.backend.layouts.reduction_plan import divided_result, may_read_in
 
     axis, source = cast(Any, op).axis, cast(Layout, cast(Tile, op.inputs[0].type).layout)
-    return planned if may_read_in(source, axis, planned) else source.slice(axis)
+    if may_read_in(source, axis, planned) or (planned and planned == divided_result(op, source)):
+        return planned
+    return source.slice(axis)
 
 
 def _is_tile(operand: Operand) -> bool:

@@ -21,6 +21,7 @@ from tileir.backend.layouts.anchors import (
     AnchorLayouts,
     DotLayoutMap,
     free_loads,
+    is_access,
     layout_of_powers,
 )
 from tileir.backend.layouts.shape_ops import (
@@ -304,6 +305,7 @@ class ComponentLayouts:
                 return requested
             return layout_of_powers(tile.shape, self.anchors.num_warps)
         delivered = self._repeated_in_warps(root, tile, candidates) or self._spread(root, tile)
+        delivered = delivered or self._rows_of_lanes(root)
         if delivered is not None:
             return delivered
         if len(candidates) == 1:
@@ -349,8 +351,7 @@ class ComponentLayouts:
         if others or any(vote.layout != layout for vote in self.votes.get(root, ())):
             return None
         readers = uses(self.function)
-        values = (v for v in [root, *self.parents] if self._root(v) is root)
-        if any(is_layout_only(op) for v in values for op in readers.get(v, ())):
+        if any(is_layout_only(op) for v in self._members(root) for op in readers.get(v, ())):
             return None
         from tileir.backend.layouts.reduction_plan import may_read_in
 
@@ -361,6 +362,29 @@ class ComponentLayouts:
             if layout.size("register") >= source.slice(axis).size("register"):
                 return None
         return layout
+
+    def _rows_of_lanes(self, root: Value) -> Layout | None:
+        """The layout in which the lanes that share rows divide the results of reductions, if these
+        are only stored, or further computed element by element. None for other tiles."""
+        sources, readers = self.reductions.get(root, ()), uses(self.function)
+        others = self.further_reductions.get(root) or self.takers.get(root) or self.scans.get(root)
+        if not sources or others or any(op.mnemonic != "reduce" for op, _ in sources):
+            return None
+        members = set(self._members(root))
+        results = {result for op, _ in sources for result in op.results}
+        further = [op for v in members for op in readers.get(v, ())]
+        keep = all(op.elementwise or op.successors or is_access(op) for op in further)
+        if not keep or not results.issubset(members):
+            return None
+        from tileir.backend.layouts.reduction_plan import divided_result
+
+        layouts = set[Layout | None]()
+        for op, _ in sources:
+            source = self._laid_out_source(op.inputs[0])
+            layouts.add(None if source is None else divided_result(op, source))
+        layout = layouts.pop()
+        accepted = all(layout and self._cost(v, layout) == 0 for v in self.votes.get(root, ()))
+        return layout if accepted and not layouts else None
 
     def _cost_of_reloads(self, root: Value, layout: Layout) -> int:
         """The bytes that all threads load for the operands that are loaded in `layout`: the more

@@ -5,9 +5,9 @@ from __future__ import annotations
 from math import prod
 from typing import Any, cast
 
-from tileir.layout import Layout
+from tileir.layout import Layout, layout
 from tileir.layout_bits import independent
-from tileir.types import Element, element_of
+from tileir.types import Element, Tile, element_of
 
 
 def warps_along(source: Layout, axis: int) -> int:
@@ -64,6 +64,37 @@ def may_read_in(source: Layout, axis: int, target: Layout | None) -> bool:
         return False
     result = source.slice(axis)
     return target.extents == result.extents and target.size("register") <= result.size("register")
+
+
+def lanes_along(source: Layout, axis: int) -> list[int]:
+    """The bits of the lane, as masks, in which lanes differ that share one result element."""
+    return [1 << bit for bit, vector in enumerate(source.lane) if vector[axis]]
+
+
+def divided_result(op: Any, source: Layout) -> Layout | None:
+    """The layout of the result of a `reduce` of a tile in `source` in which the lanes that share a
+    row divide its elements: in each step, a lane then combines half of the elements that it had,
+    and lanes need not exchange the results. None if several warps share a row, if no lanes do or no
+    thread has two elements, and if an instruction reduces integers across the whole warp."""
+    masks, result = lanes_along(source, op.axis), source.slice(op.axis)
+    steps = min(len(masks), len(result.register))
+    if not steps or result.digits("register") or warps_along(source, op.axis) > 1:
+        return None
+    if len(masks) == len(source.lane) and getattr(element_of(op.values[0].type), "is_integer", 0):
+        return None
+    lane = list(result.lane)
+    for mask, vector in zip(reversed(masks[-steps:]), reversed(result.register), strict=False):
+        lane[mask.bit_length() - 1] = vector
+    kept = result.register[: len(result.register) - steps]
+    return layout(result.rank, kept, tuple(lane), result.warp, result.block, repeats=result.repeats)
+
+
+def is_divided(op: Any) -> bool:
+    """Whether lanes divide the elements of the result of a `reduce`."""
+    kind, source = op.results[0].type, op.values[0].type.layout
+    if not isinstance(kind, Tile) or kind.layout in (None, source.slice(op.axis)):
+        return False
+    return cast(bool, kind.layout == divided_result(op, source))
 
 
 def reduction_bytes(op: Any) -> int:

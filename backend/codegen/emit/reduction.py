@@ -17,6 +17,8 @@ from tileir.backend.codegen.lowering import Fragment, Lowering, scalar_of
 from tileir.backend.layouts.anchors import vector_run
 from tileir.backend.layouts.reduction_plan import (
     align_to_16,
+    is_divided,
+    lanes_along,
     may_have_padding,
     reduces_along,
     scans_along,
@@ -89,7 +91,10 @@ def reduce_across_threads(lowering: Lowering, op: Any, items: list[Item]) -> lis
     elements = [scalar_of(v.type) for v in op.values]
     join, padded = _join(lowering, op)
     carried = [*elements, I1] if padded else elements
-    masks = [1 << bit for bit, vector in enumerate(source.lane) if vector[op.axis]]
+    masks = lanes_along(source, op.axis)
+    if is_divided(op):
+        items, _ = _divided_by_lanes(lowering, carried, items, masks, join)
+        return [[item[i] for item in items] for i in range(len(elements))]
     combined = _by_instruction(lowering, op, items) if len(masks) == _LANE_BITS else None
     if combined is None:
         function = isinstance(op.combiner, str)
@@ -179,8 +184,26 @@ def _across_lanes(
     next step has half as many. At the end the lanes exchange the results. The other steps are
     butterflies.
     """
+    items, split = _divided_by_lanes(lowering, elements, items, masks, join, splits)
+    for mask in reversed(split):
+        shuffled = [_shuffle_item(lowering, elements, item, mask) for item in items]
+        pairs = [
+            _ordered_pair(lowering, elements, mask, a, b)
+            for a, b in zip(items, shuffled, strict=True)
+        ]
+        items = [mine for mine, _ in pairs] + [other for _, other in pairs]
+    return items
+
+
+def _divided_by_lanes(
+    lowering: Lowering, elements: Sequence[Element], items: list[Item], masks: list[int],
+    join: Join, splits: int | None = None,
+) -> tuple[list[Item], list[int]]:  # fmt: skip
+    """The items that each lane has of those that are combined over lanes, before the lanes exchange
+    them, and the masks of the lanes that divided them: the first half belongs to the lane whose bit
+    is 0. Lanes divide them in `splits` steps, or as often as they can."""
     unsplit_masks, split = list(masks), list[int]()
-    for _ in range(splits):
+    while unsplit_masks and (len(items) > 1 if splits is None else len(split) < splits):
         mask, half = unsplit_masks.pop(), len(items) // 2
         pairs = [
             _ordered_pair(lowering, elements, mask, a, b)
@@ -192,14 +215,7 @@ def _across_lanes(
         split.append(mask)
     for mask in unsplit_masks:
         items = [join(item, _shuffle_item(lowering, elements, item, mask)) for item in items]
-    for mask in reversed(split):
-        shuffled = [_shuffle_item(lowering, elements, item, mask) for item in items]
-        pairs = [
-            _ordered_pair(lowering, elements, mask, a, b)
-            for a, b in zip(items, shuffled, strict=True)
-        ]
-        items = [mine for mine, _ in pairs] + [other for _, other in pairs]
-    return items
+    return items, split
 
 
 def _ordered_pair(
