@@ -2,10 +2,12 @@
 
 `ldmatrix` and `stmatrix` move 8 rows of 16 bytes per matrix: lane 8 j + i names row i of matrix j,
 and lane 4 r + t owns the word t of row r, or, transposed, two 16-bit rows of column r (PTX ISA,
-"Warp-level matrix load instruction: ldmatrix"). Where the lanes of a layout are such a fragment,
-its side of a conversion is accessed as if each lane owned the rows that it names. The swizzle then
-is the one for that layout of rows, whose vectors are whole rows. The words arrive in the registers
-that `mma` reads, so none is packed or moved.
+"Warp-level matrix load instruction: ldmatrix"). The elements of a row are neighbours in shared
+memory alone: in the tile they may be anywhere, and so may the rows of a matrix. Any layout of
+16-bit elements whose lanes own different ones is hence read as such a fragment. Its side of a
+conversion is accessed as if each lane owned the rows that it names. The swizzle then is the one for
+that layout of rows, whose vectors are whole rows. The words arrive in the registers that `mma`
+reads, or in which a transposed tile is stored, so none is packed or moved.
 """
 
 from __future__ import annotations
@@ -58,7 +60,7 @@ def matrix_stagings(
     if widths is None or source.extents != shape or target.extents != shape:
         return
     stored = [None] if source.is_replicated else [None, *_fragments(source, size, widths)]
-    loaded = [None, *_fragments(target, size, widths)]
+    loaded = [None, *_fragments(target, size, widths), *_transposes(target, size, widths)]
     for by_store, by_load in product(stored, loaded):
         if by_store is None and by_load is None:
             continue
@@ -88,6 +90,19 @@ def _fragments(layout: Layout, size: int, widths: Vector) -> Iterator[_Fragment]
     yield _fragment(layout, False, word, words, row_lanes, widths)
     if size == 2:
         yield _fragment(layout, True, word, row_lanes, words, widths)
+
+
+def _transposes(layout: Layout, size: int, widths: Vector) -> Iterator[_Fragment]:
+    """The way to see any other layout of 16-bit elements, whose lanes own different ones, as rows
+    of transposed matrices: in the tile, the elements of a row may be anywhere, and so may the rows
+    of a matrix. A lane owns words of four matrices, so that one instruction reads them."""
+    is_whole = len(layout.lane) == _LANES and len(layout.register) > _MATRICES
+    if size != 2 or not is_whole or not all(map(any, (*layout.register, *layout.lane))):
+        return
+    word, lanes = layout.register[:1], layout.lane
+    words = (*word, *lanes[:2])
+    if not (_counts(words) and _counts(lanes[2:])):
+        yield _fragment(layout, True, word, lanes[2:], words, widths)
 
 
 def _counts(vectors: Sequence[Vector]) -> bool:

@@ -3,6 +3,7 @@ without the instructions, and dots outside of loops read their operands so."""
 
 from __future__ import annotations
 
+import random
 import re
 from collections import Counter
 from itertools import product
@@ -62,13 +63,30 @@ def cases() -> dict[str, tuple[Any, Element, Layout, Layout]]:
     by_name["two matrices at a time"] = (
         (16, 8), F16, blocked_layout((16, 8), (1, 0), 4, 1), mma_operand("b", F16, (16, 8), (1, 1))
     )  # fmt: skip
+    for element, width in ((F16, 8), (F32, 4), (I8, 16)):
+        for shape, warps in (((128, 64), 4), ((32, 128), 2), ((64, 64), 1)):
+            rows, columns = (blocked_layout(shape, o, width, warps) for o in ((1, 0), (0, 1)))
+            by_name[f"{element} {shape} transposed"] = shape, element, rows, columns
+    for seed in range(12):
+        shape, source, target = drawn_layouts(random.Random(seed))
+        by_name[f"drawn {seed}"] = shape, (F16, F32, I8)[seed % 3], source, target
     by_name["warps own the same"] = (
         small, F16, blocked_layout(small, (1, 0), 2, 4), mma_operand("b", F16, small, (4, 1))
     )  # fmt: skip
     return by_name
 
 
-CASES = cases()
+def drawn_layouts(choose: random.Random) -> tuple[tuple[int, int], Layout, Layout]:
+    """Two layouts of a tile, whose bits move registers, lanes and warps in any order."""
+    bits = [choose.randint(3, 6) for _ in range(2)]
+    bits[1] = max(bits[1], 9 - bits[0])
+    units = [(1 << i, 0) for i in range(bits[0])] + [(0, 1 << i) for i in range(bits[1])]
+    warps = choose.randint(0, 2)
+    drawn = []
+    for _ in range(2):
+        choose.shuffle(units)
+        drawn.append(layout(2, units[5 + warps :], units[:5], units[5 : 5 + warps]))
+    return (1 << bits[0], 1 << bits[1]), drawn[0], drawn[1]
 
 
 def lowering_of(
@@ -86,6 +104,9 @@ def lowering_of(
         target_machine = attrs.evolve(target_machine, ldmatrix=False, stmatrix=False)
     return Lowering(module, function, target_machine, thread, AccessWidths(function),
                     {op: 0}, {}, warps)  # fmt: skip
+
+
+CASES = cases()
 
 
 @pytest.mark.sampled(5)
@@ -155,6 +176,38 @@ def test_operands_of_16_bits_are_loaded_as_matrices(operand: str, order: tuple[i
     assert plan.target.matrices.count == 4
     assert plan.source.vector == 8
     assert plan.target.matrices.transposed == (order != ((1, 0) if operand == "a" else (0, 1)))
+
+
+def test_transposed_tiles_of_16_bits_are_loaded_as_matrices() -> None:
+    """Both sides access 16 bytes at once. Without matrices, one of them accesses single
+    elements."""
+    shape = 128, 128
+    source, target = (blocked_layout(shape, order, 8, 4) for order in ((1, 0), (0, 1)))
+    plan = conversion(Tile(F16, shape, source), target)
+    assert isinstance(plan, ConversionStaging)
+    assert plan.target.matrices is not None
+    assert plan.target.matrices.count == 4
+    assert plan.source.vector == 8
+
+
+@pytest.mark.parametrize(
+    ("rows", "size", "matrices"), [(16, 2, True), (8, 2, False), (16, 4, False)]
+)
+def test_transposed_matrices_are_four_and_of_16_bits(rows: int, size: int, matrices: bool) -> None:
+    """Lanes of fewer rows own fewer words; an element of 32 bits is a word."""
+    shape = rows, 16
+    source, target = (blocked_layout(shape, order, 8, 1) for order in ((1, 0), (0, 1)))
+    ways = list(matrix_stagings(source, target, shape, size))
+    assert bool(ways) == matrices
+    assert all(way.source.matrices is None for way in ways)
+
+
+def test_lanes_that_own_the_same_name_no_rows() -> None:
+    """Not all rows would be read."""
+    lanes = [(0,), *((8 << i,) for i in range(4))]
+    source = layout(1, ((1,), (2,), (4,)), lanes)
+    target = layout(1, ((64,), (32,), (1,)), [(0,), (2,), (4,), (8,), (16,)])
+    assert not list(matrix_stagings(source, target, (128,), 2))
 
 
 def test_results_of_16_bits_are_stored_as_matrices() -> None:
