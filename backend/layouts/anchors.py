@@ -49,6 +49,8 @@ _WORD = 4
 _ADDED_ALONE = 64
 """The cost of an atomic addition of floats smaller than a word, which is a loop of
 compare-and-swap. Lanes whose elements share a word repeat it. Two neighbours take one addition."""
+_MANY_VECTORS = 4
+"""Vectors of a thread that are worth a conversion."""
 _STRIDE = 64
 """The assumed distance in bytes of neighbours that are a stride apart."""
 _PER_LINE = 4
@@ -137,6 +139,8 @@ class AnchorLayouts:
         self._requests: dict[Op, tuple[Vector, Vector, int]] = {}
         self._results = frozenset[Op]()
         """The stores and atomics of results of dots that are narrower than other accesses."""
+        self._bytes = frozenset[Op]()
+        """Loads of bytes that are wider than other accesses of their tiles."""
         self.updates = frozenset[Op]()
         """Accesses of addresses that others access, too, of functions with dots."""
         self._repeated = frozenset[Op]()
@@ -183,9 +187,25 @@ class AnchorLayouts:
         if self.multiplies:
             self._results = self._results_of_dots()
             self._multiplied = frozenset(self._shapes_of_results())
+        else:
+            self._bytes = frozenset(self._loads_of_bytes())
 
     def _results_of_dots(self) -> frozenset[Op]:
         return frozenset(op for op in accesses(self.function) if self._is_result(op))
+
+    def _loads_of_bytes(self) -> Iterator[Op]:
+        """Loads of bytes, outside of loops, that get a layout of their own: a thread loads four or
+        more vectors, and would load four times as many words in the layout of the other accesses.
+        The bytes are converted before they become larger elements."""
+        around = loops(self.function)
+        for label, block in self.function.blocks.items():
+            for op in filter(is_access, () if around.depth(label) else block.ops):
+                shape, order, width = self._request(op)
+                is_wide = width == VECTOR_BYTES and self._widths[shape, order] <= _WORD
+                vectors = prod(shape) // (VECTOR_BYTES * _LANES * self.num_warps)
+                is_read = op.mnemonic == "load" and shape not in self._scanned
+                if is_wide and is_read and vectors >= _MANY_VECTORS:
+                    yield op
 
     def _accesses_in_loops(self) -> Iterator[Op]:
         around = loops(self.function)
@@ -368,7 +388,7 @@ class AnchorLayouts:
             # Fewer bytes would be copied through registers, which waits for them.
             size = _element_bytes(op.inputs[0].type)
             return self._layout(shape, order, least=min(width, max(1, _WORD // size)))
-        return self._layout(shape, order, width if op in self._results else 0)
+        return self._layout(shape, order, width if op in self._results | self._bytes else 0)
 
     def of_columns(self, op: Op) -> Layout | None:
         """The layout in which a tile is stored to shared memory by few accesses, where its columns
@@ -448,7 +468,8 @@ class AnchorLayouts:
             return True
         own, ordered = cast(Layout, self.of(op)), neighbours_first(layout, order[0])
         run = vector_run(ordered, order[0])
-        if ordered is not layout and run * _element_bytes(op.inputs[0].type) > VECTOR_BYTES:
+        mixed = ordered is not layout or shape in {shape_of(x.inputs[0].type) for x in self._bytes}
+        if mixed and run * _element_bytes(op.inputs[0].type) > VECTOR_BYTES:
             return False  # lanes would leave gaps, and several instructions write each sector
         narrow = width * _element_bytes(op.inputs[0].type) < _WORD
         scatters = op in self._repeated or (self.multiplies and bool(op.effects & Effects.WRITE))
