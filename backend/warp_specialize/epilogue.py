@@ -8,8 +8,10 @@ from typing import TypeAlias, cast
 
 import attrs
 
+from tileir.analysis.uses import definitions
 from tileir.backend.layouts.wgmma import ROWS
 from tileir.backend.warp_specialize.rings import LINE, StagedAccess, as_rows
+from tileir.effects import Effects
 from tileir.ir import Block, Function
 from tileir.op import Op
 from tileir.ops.arith import Add
@@ -18,7 +20,17 @@ from tileir.ops.descriptor import DescriptorReduce, DescriptorStore, MakeDescrip
 from tileir.ops.gpu import BlockBarrier, LocalLoad, LocalStore, SharedAlloc
 from tileir.ops.hopper import AsyncFence, TensorMap, TmaStore, TmaWait
 from tileir.ops.shape import Reshape
-from tileir.types import F32, I32, AddressSpace, Descriptor, Tile, element_of, pointer, shape_of
+from tileir.types import (
+    F32,
+    I32,
+    AddressSpace,
+    Descriptor,
+    Element,
+    Tile,
+    element_of,
+    pointer,
+    shape_of,
+)
 from tileir.values import Operand, Value, constant
 
 _CHUNK = 16
@@ -166,13 +178,14 @@ def build_epilogue(function: Function, paths: Mapping[Op, StorePath]) -> Functio
     from there. A stage is reused when the copies from it have read it."""
     if not paths:
         return function
-    role = _EpilogueBuilder(paths)
+    role = _EpilogueBuilder(paths, definitions(function))
     return function.with_blocks({n: role.block(b) for n, b in function.blocks.items()})
 
 
 @attrs.frozen(eq=False)
 class _EpilogueBuilder:
     paths: Mapping[Op, StorePath]
+    makers: Mapping[Value, Op]
     panel_descriptors: dict[tuple[Value, int], Value] = attrs.field(
         factory=dict[tuple[Value, int], Value]
     )
@@ -211,7 +224,7 @@ class _EpilogueBuilder:
 
     def _expand_store(self, op: _Write, path: StorePath) -> list[Op]:
         ops: list[Op] = []
-        value = _flat(op.value, ops)
+        value = _flat(op.value, self.makers, ops)
         for number, (pending, panels) in enumerate(_store_order(path)):
             if path.may_overwrite and number == 0:
                 ops.append(TmaWait(complete=True))
@@ -295,11 +308,38 @@ def _since(
     return len(stages) - 1 - last + first
 
 
-def _flat(value: Operand, ops: list[Op]) -> Operand:
+def _flat(value: Operand, makers: Mapping[Value, Op], ops: list[Op]) -> Operand:
     """A tile reshaped to rows."""
     shape = as_rows(shape_of(value.type))
     if shape == shape_of(value.type):
         return value
+    rows = _rows_of(value, shape, makers, ops)
+    if rows is not None:
+        return rows
     reshape = Reshape(value, Tile(element_of(value.type), shape))  # type: ignore[arg-type]
     ops.append(reshape)
     return reshape.result
+
+
+def _rows_of(
+    value: Operand, shape: tuple[int, ...], makers: Mapping[Value, Op], ops: list[Op]
+) -> Operand | None:
+    """The rows that were reshaped to `value`, if it is made of them by a reshape and by conversions
+    of elements, which are computed on the rows. Without the two reshapes, the rows keep the layout
+    of the accumulator."""
+    maker = makers.get(value) if isinstance(value, Value) else None
+    if isinstance(maker, Reshape):
+        return maker.value if shape_of(maker.value.type) == shape else None
+    if maker is None or not maker.elementwise or maker.effects is not Effects.PURE:
+        return None
+    if len(maker.operands) != 1 or len(maker.results) != 1:
+        return None
+    rows = _rows_of(maker.inputs[0], shape, makers, ops)
+    if rows is None:
+        return None
+    kinds = maker.map_fields(
+        lambda _: rows, lambda kind: Tile(cast(Element, element_of(kind)), shape)
+    )
+    converted = maker.with_fields(**kinds, results=(), comments=())
+    ops.append(converted)
+    return converted.results[0]
