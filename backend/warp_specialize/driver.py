@@ -242,8 +242,9 @@ class _Driver:
         run.through(BEFORE)
         shared = {"shared": options.shared} if options.shared else {}
         roles = partition_kernel(
-            run.function, num_stages=options.num_stages, warps=options.warps, **shared
-        )
+            run.function, num_stages=options.num_stages, warps=options.warps,
+            shares_processor=not options.persistent and options.split_k == 1, **shared,
+        )  # fmt: skip
         if isinstance(roles, Refusal):
             where = self.module.functions[self.name].location
             return WarpSpecializeResult(

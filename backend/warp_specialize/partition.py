@@ -203,10 +203,16 @@ def warp_specialize(
 
 
 def partition_kernel(
-    function: Function, *, num_stages: int = 0, warps: int = 0, shared: int = SHARED
+    function: Function,
+    *,
+    num_stages: int = 0,
+    warps: int = 0,
+    shared: int = SHARED,
+    shares_processor: bool = False,
 ) -> tuple[Function, Function, Function] | Refusal:
     """The producer, the consumer and the kernel that starts them; or a Refusal with the reason why
-    there are none."""
+    there are none. If a block `shares_processor` with others, its producer has one warp where no
+    more are needed."""
     plan = plan_rings(function)
     if isinstance(plan, Refusal):
         return plan
@@ -238,8 +244,9 @@ def partition_kernel(
         return Refusal("two pipeline stages do not fit in shared memory")
     ring_buffers = [allocate_buffers(g, n, 4 * groups) for g, n in zip(kinds, counts, strict=True)]
     return _Partitioner(
-        instance, plan, ring_buffers, groups, makers, stores, may_overwrite, stored_operands
-    ).functions()
+        instance, plan, ring_buffers, groups, makers, stores, may_overwrite, stored_operands,
+        shares_processor,
+    ).functions()  # fmt: skip
 
 
 _FEW = 2
@@ -314,6 +321,7 @@ class _Partitioner:
     may_overwrite: frozenset[Op]
     """The stores that wait until earlier TMA stores are complete."""
     stored_operands: Mapping[Dot, TransposedOperand]
+    shares_processor: bool
 
     @property
     def function(self) -> Function:
@@ -418,6 +426,8 @@ class _Partitioner:
         )
         arguments = tuple(captured)
         name, warps = self.function.name, 4 * self.groups
+        one = self.shares_processor and not (cooperative_loads or registers[0])
+        producer_warps = 1 if one else PRODUCER_WARPS
         waits = [op for op in shared if isinstance(op, ClusterWait)]
         ops = [
             *_host_ops(self.function),
@@ -426,7 +436,7 @@ class _Partitioner:
                 f"{name}.producer",
                 arguments,
                 first=warps,
-                warps=PRODUCER_WARPS,
+                warps=producer_warps,
                 registers=registers[0],
             ),
             *waits,
@@ -435,7 +445,7 @@ class _Partitioner:
             Return(),
         ]
         kernel = self.function.with_blocks({entry.label: Block(entry.label, (), ops)})
-        total = warps + PRODUCER_WARPS
+        total = warps + producer_warps
         return dce(kernel.evolve(attributes={**self.function.attributes, "num_warps": total}))
 
 

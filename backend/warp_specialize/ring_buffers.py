@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 BARRIERS = pointer(I64, AddressSpace.SHARED)
 
 PRODUCER_WARPS = 4
-"""Warps of the producer. One thread issues the TMA loads, but `setmaxnreg` needs a warpgroup."""
+"""Warps of the producer. One thread issues the TMA loads, but `setmaxnreg` needs a warpgroup, as do
+consumers after it."""
 
 
 @attrs.frozen(eq=False)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from tileir.backend import compile as compile_
@@ -36,3 +38,21 @@ def test_small_accumulators_need_no_other_registers(module: Module, asks: bool) 
     machine_code = compiled.machine_code
     assert (machine_code.spills, machine_code.warnings) == (0, ())
     assert machine_code.registers <= 168
+
+
+@pytest.mark.parametrize(
+    ("options", "warps"),
+    [
+        ({"persistent": False}, 5),
+        ({}, 8),  # such a block is alone
+        ({"persistent": False, "split_k": 2}, 8),
+        ({"persistent": False, "non_tma_alignments": (2, 2, 2)}, 8),  # four warps load
+    ],
+    ids=["shares", "alone", "split", "loads"],
+)
+def test_blocks_that_share_a_processor_have_one_warp_that_copies(
+    options: dict[str, Any], warps: int
+) -> None:
+    kernel = compile_(matmul(64, 64, 64), "sm_90a", {"warp_specialize": True, **options})
+    assert kernel.plan.num_warps == warps
+    assert (kernel.machine_code.spills, kernel.machine_code.warnings) == (0, ())
