@@ -58,17 +58,34 @@ def options_with_maps(
     """The options of the version of `kernel` with tensor maps, for the kernel's metadata; empty
     where there is none. The first launch compiles it, unless this process compiles for others: it
     is then put into tileir's cache, for launches to find it."""
+    machine = target_named(target)
+    if not (machine.tma and machine.wgmma):
+        return {}
+    chosen = _options_alone(module, kernel, options, target)
+    chosen = chosen or _options_of_concurrent_blocks(module, kernel, options, target)
+    if chosen and compiles_for_others():
+        Cache.usual().compile(_separate_arrays(module, kernel), target, Options.of(chosen), kernel)
+    return chosen
+
+
+def _separate_arrays(module: Module, kernel: str) -> Module:
+    """The version of `kernel` for arrays that do not overlap, as those of torch seldom do."""
+    compared = separation(module.functions[kernel])
+    return module if compared is None else separate(module, kernel, compared.written)
+
+
+def _options_alone(
+    module: Module, kernel: str, options: Mapping[str, Any], target: str
+) -> dict[str, Any]:
+    """The options where a warp-specialized block has a processor for itself."""
     warps, stages = max(options["num_warps"], _WARPS), max(options["num_stages"], 1)
     chosen = {"num_warps": warps, "num_stages": stages}
-    machine, function = target_named(target), module.functions[kernel]
-    if not (machine.tma and machine.wgmma) or not _keeps_tensor_cores_busy(function):
+    function = module.functions[kernel]
+    if not _keeps_tensor_cores_busy(function):
         return {}
     if options["num_warps"] < _WARPS and _shares_processors(function, options["num_warps"]):
         return {}
-    compared = separation(module.functions[kernel])
-    if compared is not None:  # arrays of torch seldom overlap
-        module = separate(module, kernel, compared.written)
-    roles = warp_specialized(module, target, chosen, kernel)
+    roles = warp_specialized(_separate_arrays(module, kernel), target, chosen, kernel)
     if roles is None:
         return {}
     few_rows = _fewest_rows(function) < _FEWEST_ROWS
@@ -85,9 +102,43 @@ def options_with_maps(
         return {}
     elif stages < _FEWEST_STAGES:
         chosen["ring_stages"] = _FEWEST_STAGES
-    if compiles_for_others():
-        Cache.usual().compile(module, target, Options.of(chosen), kernel)
     return chosen
+
+
+def _options_of_concurrent_blocks(
+    module: Module, kernel: str, options: Mapping[str, Any], target: str
+) -> dict[str, Any]:
+    """The options where several blocks with roles run on a multiprocessor, each for one instance: a
+    loop scales the results of small dots before it adds them. The other blocks multiply meanwhile,
+    and copies by tensor maps take no fence and hardly any instructions, of which such a loop issues
+    many. On an H200, blocks of 64 x 32 elements took 37 us, and without roles 61 us. Where dots
+    stay in flight, roles gain nothing: blocks of 64 x 64 elements took 48 us, and without 42 us."""
+    function = module.functions[kernel]
+    if not (_are_short_outside(function) and _run_concurrently(function)):
+        return {}
+    stages = max(options["num_stages"], _FEWEST_STAGES)
+    chosen = {
+        "num_warps": _WARPGROUP, "num_stages": stages, "ring_stages": stages, "persistent": False,
+        "non_tma_variants": False,
+    }  # fmt: skip
+    roles = warp_specialized(_separate_arrays(module, kernel), target, chosen, kernel)
+    if roles is None or not _streams(roles, kernel):
+        return {}
+    scaled = map(_is_scaled, _multiplying_ops(roles.functions[f"{kernel}.consumer"]))
+    return chosen if _have_one_dot(function) and all(scaled) else {}
+
+
+def _run_concurrently(function: Function) -> bool:
+    """Whether each innermost loop has dots of the rows of a warpgroup and few columns, is not known
+    to be short, and runs in every instance."""
+    inner = list(_innermost_dots(function))
+    return bool(inner) and all(
+        dots
+        and all(shape[-2] == _ROWS and shape[-1] <= _MOST_COLUMNS for shape in dots)
+        and _is_long(function, loop)
+        and _runs_always(function, loop)
+        for loop, dots in inner
+    )
 
 
 def compiles_for_others() -> bool:
@@ -306,6 +357,10 @@ _ROW_BYTES = 16
 
 _FEWEST_ELEMENTS = 128 * 256
 """The elements of an accumulator that takes 128 registers of each thread of two warpgroups."""
+
+_MOST_COLUMNS = 64
+"""The columns of a dot of 64 rows whose result and sum take 64 registers of each thread of a
+warpgroup: four blocks are resident."""
 
 _FEW_REGISTERS = 64
 """Registers of a thread for accumulators, next to which those for scores and weights let a second

@@ -90,6 +90,10 @@ def build(triton, text, signature, rebuild=False, **changed):
 AS_MANY_STAGES_AS_FIT = {
     "num_warps": 8, "num_stages": 3, "ring_stages": 8, "non_tma_variants": False,
 }  # fmt: skip
+CONCURRENT_BLOCKS = {
+    "num_warps": 4, "num_stages": 3, "ring_stages": 3, "persistent": False,
+    "non_tma_variants": False,
+}  # fmt: skip
 ALTERNATING = {**AS_MANY_STAGES_AS_FIT, "num_warps": 4, "pingpong": True}
 
 MATMUL_TYPES = {
@@ -400,6 +404,34 @@ def test_square_tiles_that_do_not_stream_keep_tritons_launcher(triton, machine, 
     kernel = build(triton, change(resize_tiles(MATMUL, 256, 128)), MATMUL_TYPES)
     assert kernel.metadata.compiled_by.startswith("tileir")
     assert getattr(kernel.metadata, TENSOR_MAPS) == {}
+
+
+def of_64_rows(columns):
+    """A matmul of tiles of 64 rows, each dot of which is scaled before it is added."""
+    text = resize_tiles(resize_tiles(MATMUL, 128, 64), 256, columns)
+    return with_scaled_dots(text).replace("128x128xf32", f"64x{columns}xf32")
+
+
+@pytest.mark.parametrize("warps", [4, 8])
+@pytest.mark.parametrize("columns", [32, 64])
+def test_blocks_of_small_scaled_dots_share_a_processor(triton, machine, columns, warps):
+    """As many stages as the launch asks for, and one warp that copies: four blocks are resident."""
+    kernel = build(triton, of_64_rows(columns), MATMUL_TYPES, num_warps=warps)
+    assert getattr(kernel.metadata, TENSOR_MAPS) == CONCURRENT_BLOCKS
+    launch(kernel, matmul_arguments())
+    (loaded,) = machine.kernels
+    plan, code = loaded.compiled.plan, loaded.compiled.machine_code
+    assert (plan.num_warps, code.spills) == (5, 0)
+    assert 3 * (12 << 10) < plan.shared < 3 * (16 << 10) + (8 << 10) + 1024
+    assert 4 * 160 * code.registers <= 65536
+
+
+@pytest.mark.parametrize("change", [with_return, at_loaded_places, remove_divisors])
+def test_small_scaled_dots_that_do_not_stream_keep_tritons_launcher(triton, machine, change):
+    assert change(MATMUL) != MATMUL
+    for columns, changed in ((64, change(of_64_rows(64))), (128, of_64_rows(128))):
+        kernel = build(triton, changed, MATMUL_TYPES)
+        assert getattr(kernel.metadata, TENSOR_MAPS) == {}, columns
 
 
 def test_square_tiles_of_scaled_dots_have_tensor_maps(triton, machine):
