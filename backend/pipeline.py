@@ -25,6 +25,9 @@ from tileir.backend.stage import (
     divides_wide,
     divides_without_dots,
     has_op,
+    multiplies_by_mma,
+    multiplies_by_threads,
+    nests_dots,
     with_attributes,
     with_function,
 )
@@ -519,59 +522,21 @@ def _needs_shared_memory(module: Module, context: Context) -> bool:
     return any("shared" in f.attributes or needs(f) for f in functions)
 
 
-def _nests_dots(function: Function, context: Context) -> bool:
-    """Whether a kernel that the backend has not changed yet may have a loop of dots in a loop."""
-    from tileir.analysis.loops import loops  # few need it
-
-    if not has_op(function, "dot") or any(op.mnemonic.startswith("gpu.") for op in function.ops):
-        return False
-    return any(loop.inner for loop in loops(function).by_header.values())
-
-
-def _multiplies_by_threads(function: Function, context: Context) -> bool:
-    """Whether a kernel without roles has dots left with enough rows for warpgroups."""
-    return (
-        context.target.wgmma
-        and context.num_warps % 4 == 0
-        and any(
-            op.mnemonic == "dot" and shape_of(op.results[0].type)[-2] >= 64 for op in function.ops
-        )
-        and not has_op(function, "gpu.role", "gpu.tma_load")
-    )
-
-
-def _multiplies_by_mma(function: Function, context: Context) -> bool:
-    """Whether a kernel without roles has dots left for threads whose operands are not in shared
-    memory."""
-    if not context.target.mma or has_op(function, "gpu.role"):
-        return False
-    dots = [op for op in function.ops if op.mnemonic == "dot"]
-    if not dots:
-        return False
-    defined = definitions(function)
-    origins = [defined.get(cast(Any, x)) for op in dots for x in op.inputs[:2]]
-    origins = [
-        defined.get(cast(Any, op.inputs[0])) if op is not None and op.mnemonic == "trans" else op
-        for op in origins
-    ]
-    return any(op is None or op.mnemonic != "gpu.local_load" for op in origins)
-
-
 UNTIL_LAYOUTS = (
     Stage("legalize", _legalize, scope=Scope.MODULE, snapshot="legal"),
     Stage("merge-branches", _merge_branches, _has_branches_alike),
     Stage("select-arms", _select_arms, _has_short_arms),
     Stage("fold-accumulators", _fold_accumulators, carries_integers),
     Stage("strip-mine", _strip_mine, _exceeds_registers, Scope.MODULE, "strip_mined"),
-    Stage("unroll-dot-loops", _unroll_dot_loops, _nests_dots),
+    Stage("unroll-dot-loops", _unroll_dot_loops, nests_dots),
     Stage("scalarize-pointer-steps", scalarize_steps, has_branches),
     Stage("sink-transposes", _sink_transposes, _casts_transposes),
     Stage("modulo-to-mask", _modulo_to_mask, _wraps_indices, marker="pipelined"),
     Stage("async-pipeline", _async_pipeline, _loads_ahead, marker="pipelined"),
     Stage("choose-num-warps", _choose_warps, snapshot="pipelined"),
-    Stage("multiply-stored-operands", _multiply_stored_operands, _multiplies_by_threads,
+    Stage("multiply-stored-operands", _multiply_stored_operands, multiplies_by_threads,
           marker="pipelined"),
-    Stage("stage-operands", _stage_operands, _multiplies_by_mma, marker="pipelined"),
+    Stage("stage-operands", _stage_operands, multiplies_by_mma, marker="pipelined"),
     Stage("stage-halo", _stage_halo, _may_reread, snapshot="halo", marker="halo"),
     Stage("form-remainders", _form_remainders, divides, Scope.EACH),
     Stage("narrow-divisions", _narrow_divisions, divides_wide, Scope.EACH),
