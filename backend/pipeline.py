@@ -331,6 +331,12 @@ def _per_warpgroup_stores(function: Function, context: Context) -> Function:
     return per_warpgroup_stores(function)
 
 
+def _copy_stages(function: Function, context: Context) -> Function:
+    from tileir.backend.warp_specialize.copy_stages import copy_stages
+
+    return copy_stages(function)
+
+
 def _eliminate_redundant_barriers(function: Function, context: Context) -> Function:
     from tileir.backend.warp_specialize.redundant_barriers import eliminate_redundant_barriers
 
@@ -488,6 +494,10 @@ def _copies_without_dots(function: Function, context: Context) -> bool:
     return has_op(function, "gpu.async_copy") and not has_op(function, "dot", "gpu.wgmma")
 
 
+def _loads_stages(function: Function, context: Context) -> bool:
+    return has_op(function, "gpu.local_store") and has_op(function, "gpu.async_commit")
+
+
 def _writes_buffers(function: Function, context: Context) -> bool:
     return has_op(function, "gpu.local_store")
 
@@ -548,6 +558,7 @@ UNTIL_LAYOUTS = (
     Stage("rematerialize", _rematerialize, _is_register_limited, snapshot="full_tiles"),
     Stage("assign-layouts", _assign_layouts, scope=Scope.EACH, marker="layouts"),
     Stage("remove-needless-barriers", _remove_needless_barriers, _copies_without_dots),
+    Stage("copy-stages", _copy_stages, _loads_stages, Scope.ROLES),
     Stage("per-warpgroup-stores", _per_warpgroup_stores, _copies_results, Scope.ROLES),
     Stage("eliminate-redundant-barriers", _eliminate_redundant_barriers, _writes_buffers,
           Scope.ROLES),

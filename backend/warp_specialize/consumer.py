@@ -6,7 +6,12 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, cast
 
 from tileir.backend.software_pipeline.promoted_wgmma import wgmma_and_wait
-from tileir.backend.warp_specialize.ring_buffers import RingBuffers, RingCursor, buffers_of
+from tileir.backend.warp_specialize.ring_buffers import (
+    RingBuffers,
+    RingCursor,
+    buffers_of,
+    trailing_ring,
+)
 from tileir.backend.warp_specialize.rings import RingPlan
 from tileir.backend.warp_specialize.stored_operands import TransposedOperand
 from tileir.ir import Block, Function
@@ -14,7 +19,7 @@ from tileir.op import Op
 from tileir.ops.descriptor import DescriptorLoad
 from tileir.ops.dot import Dot
 from tileir.ops.gpu import LocalLoad
-from tileir.ops.hopper import DeviceAssert, MBarrierArrive, MBarrierWait, Wgmma
+from tileir.ops.hopper import AsyncFence, DeviceAssert, MBarrierArrive, MBarrierWait, Wgmma
 from tileir.ops.shape import Reshape
 from tileir.passes.dce import dce
 from tileir.passes.simplify_cfg import simplify_cfg
@@ -48,7 +53,7 @@ class _ConsumerBuilder:
         stored_operands: Mapping[Dot, TransposedOperand],
     ) -> None:
         self.plan, self.ring_buffers, self.cursor = plan, ring_buffers, RingCursor(ring_buffers)
-        self.stored_operands = stored_operands
+        self.trailing, self.stored_operands = trailing_ring(ring_buffers), stored_operands
         self.register_inputs = {x.op for loads in plan.register_inputs.values() for x in loads}
 
     def block(self, block: Block, state: State) -> tuple[list[Op], State]:
@@ -86,8 +91,12 @@ class _ConsumerBuilder:
     def _wait(
         self, buffers: RingBuffers, state: State, waited: set[RingBuffers], ops: list[Op]
     ) -> None:
+        """Wait for a stage, and make what threads have copied visible to `wgmma` if the producer
+        does not."""
         stage, parity = self.cursor.at(state, buffers)
         ops.append(MBarrierWait(buffers.full.result, stage, parity))
+        if buffers is self.trailing:
+            ops.append(AsyncFence())
         waited.add(buffers)
 
     def _read(self, op: DescriptorLoad, buffers: RingBuffers, state: State) -> list[Op]:

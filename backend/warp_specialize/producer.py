@@ -12,11 +12,15 @@ from tileir.backend.warp_specialize.ring_buffers import (
     RingCursor,
     buffers_of,
     flip_parity,
+    trailing_ring,
 )
 from tileir.backend.warp_specialize.rings import RingPlan
 from tileir.ir import Block, Function
 from tileir.op import Op
+from tileir.ops.arith import ICmp, IntegerPredicate
+from tileir.ops.control import Return
 from tileir.ops.descriptor import DescriptorLoad, MakeDescriptor
+from tileir.ops.gpu import AsyncCommit, AsyncWait
 from tileir.ops.hints import Assume
 from tileir.ops.hopper import (
     AsyncFence,
@@ -28,7 +32,8 @@ from tileir.ops.hopper import (
 )
 from tileir.passes.dce import dce, has_effects
 from tileir.passes.simplify_cfg import simplify_cfg
-from tileir.values import Value
+from tileir.types import I32, Type
+from tileir.values import Value, constant
 
 if TYPE_CHECKING:
     from tileir.backend.transforms.carry_state import State
@@ -42,7 +47,7 @@ def build_producer(
     from tileir.backend.transforms.carry_state import thread_state_through
 
     role = _ProducerBuilder(function, plan, ring_buffers)
-    body = thread_state_through(function, role.cursor.types, role.cursor.initial, role.block)
+    body = thread_state_through(function, role.types, role.initial, role.block)
     cleaned = simplify_cfg(dce(body))
     waited = {v for op in cleaned.ops for v in op.operands if isinstance(v, Value)}
     return None if waited & role.undefined else cleaned
@@ -59,15 +64,28 @@ class _ProducerBuilder:
         self.cooperative_loads = CooperativeLoads(
             blocks_read(function, [x.op for x in loads if x.unit])
         )
+        self.trailing = trailing_ring(ring_buffers)
         self.invariant = host_values(function)
         self.undefined: set[Value] = set()
         """Results of the ops that the producer does not have."""
+
+    @property
+    def types(self) -> list[tuple[Type, str]]:
+        """Types and names of the state: that of the rings, and the trailing stage."""
+        return self.cursor.types + [(I32, "trailing")] * (self.trailing is not None)
+
+    @property
+    def initial(self) -> State:
+        """The state at the entry, where no stage is trailing."""
+        return self.cursor.initial + (constant(I32, _NONE),) * (self.trailing is not None)
 
     def block(self, block: Block, state: State) -> tuple[list[Op], State]:
         """The block with its loads as copies, and without ops that have effects."""
         ops: list[Op] = []
         copied: dict[RingBuffers, int] = {}
         for op in block.ops:
+            if isinstance(op, Return) and self.trailing is not None:
+                self._arrive_trailing(self.trailing, state, 0, ops)
             buffers = buffers_of(self.ring_buffers, self.plan, op)
             if buffers is not None:
                 assert isinstance(op, DescriptorLoad)
@@ -112,6 +130,26 @@ class _ProducerBuilder:
             )
         if copied[buffers] < len(ring.loads):
             return state
-        if any(load.unit for load in ring.loads):
+        if buffers is self.trailing:
+            ops.append(AsyncCommit())
+            self._arrive_trailing(buffers, state, 1, ops)
+            state = (*state[:-1], stage)
+        elif any(load.unit for load in ring.loads):
+            ops += [AsyncCommit(), AsyncWait()] if buffers.copies_asynchronously else []
             ops += [AsyncFence(), MBarrierArrive(full, stage)]
         return state if ring.resident else self.cursor.advance(state, buffers, ops)
+
+    def _arrive_trailing(
+        self, buffers: RingBuffers, state: State, pending: int, ops: list[Op]
+    ) -> None:
+        """Arrive for the trailing stage, if there is one, when its copies have ended: all but the
+        newest `pending` groups. A proxy fence of this thread would wait for those, too; the
+        consumers have it after their wait."""
+        stage = state[-1]
+        exists = ICmp(stage, constant(I32, _NONE), predicate_=IntegerPredicate.NE)
+        ops += [AsyncWait(pending=pending), exists]
+        ops.append(MBarrierArrive(buffers.full.result, stage, exists.results[0]))
+
+
+_NONE = -1
+"""The trailing stage before the first copy."""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
+from tileir.backend.software_pipeline.vector_loads import LEAST_BYTES
 from tileir.backend.warp_specialize.rings import Ring, RingPlan, StagedAccess
 from tileir.op import Op
 from tileir.ops.arith import Add, ICmp, IntegerPredicate, Select, Xor
@@ -40,6 +41,12 @@ class RingBuffers:
     @property
     def ops(self) -> tuple[Op, ...]:
         return (*self.buffers, self.full, self.empty)
+
+    @property
+    def copies_asynchronously(self) -> bool:
+        """Whether the rows of a block that threads load are aligned enough for asynchronous
+        copies."""
+        return any(load.unit >= LEAST_BYTES for load in self.rings[0].loads)
 
     def buffer(self, op: Op) -> Value:
         """The buffer of load `op`."""
@@ -89,6 +96,23 @@ def allocate_buffers(rings: tuple[Ring, ...], num_stages: int, warps: int) -> Ri
     return RingBuffers(
         rings, num_stages, buffers, full, MBarrierAlloc(BARRIERS, count=num_stages, arrivals=warps)
     )
+
+
+_FEWEST_STAGES = 3
+"""The fewest stages of a ring with a trailing stage: consumers that wait for it have not yet
+released the one before, and the next one is being copied."""
+
+
+def trailing_ring(ring_buffers: Sequence[RingBuffers]) -> RingBuffers | None:
+    """The ring with a trailing stage, if there is one: its copies are in flight while the producer
+    starts those of the next stage, and only then does the producer arrive for it.
+
+    The ring must be the only one: consumers may need a stage of another ring to release those for
+    which the producer waits."""
+    buffers = ring_buffers[0] if len(ring_buffers) == 1 else None
+    if buffers is None or buffers.rings[0].is_outer or buffers.num_stages < _FEWEST_STAGES:
+        return None
+    return buffers if buffers.copies_asynchronously else None
 
 
 def _full_arrivals(ring: Ring) -> int:

@@ -250,6 +250,51 @@ BUGS_OF_WARP_SPECIALIZATION: tuple[Bug, ...] = (
         ),
     ),
     *bugs_in(
+        "backend/warp_specialize/copy_stages.py",
+        ("tests/backend/warp_specialize/test_copy_stages.py",),
+        ("what a mask leaves out is not zero", "if not load.fills_with_zeros or", "if"),
+        (
+            "a load with another use becomes a copy",
+            "len(uses(function)[load.results[0]]) != 1",
+            "not uses(function)[load.results[0]]",
+        ),
+        ("a load passes a store", "elif op.effects is not Effects.PURE:", "elif False:"),
+        (
+            "columns that are not stored are copied",
+            "or load.predicate is not None or store.columns:",
+            "or load.predicate is not None:",
+        ),
+    ),
+    *bugs_in(
+        "backend/warp_specialize/producer.py",
+        ("tests/backend/warp_specialize/test_copy_stages.py",),
+        ("the last stage is never full", "if isinstance(op, Return) and", "if False and"),
+        (
+            "the copies of a stage are in flight when it is full",
+            "self._arrive_trailing(buffers, state, 1, ops)",
+            "self._arrive_trailing(buffers, state, 2, ops)",
+        ),
+        ("copies are not waited for", "[AsyncCommit(), AsyncWait()] if", "[AsyncCommit()] if"),
+    ),
+    *bugs_in(
+        "backend/warp_specialize/ring_buffers.py",
+        ("tests/backend/warp_specialize/test_copy_stages.py",),
+        (
+            "consumers hold the stage that is copied next",
+            "_FEWEST_STAGES = 3",
+            "_FEWEST_STAGES = 2",
+        ),
+    ),
+    *bugs_in(
+        "backend/warp_specialize/consumer.py",
+        ("tests/backend/warp_specialize/test_copy_stages.py",),
+        (
+            "a stage that threads have copied is read without a fence",
+            "if buffers is self.trailing:",
+            "if False:",
+        ),
+    ),
+    *bugs_in(
         "backend/warp_specialize/per_warpgroup_stores.py",
         ("tests/backend/warp_specialize/test_per_warpgroup_stores.py", *_FILES),
         (

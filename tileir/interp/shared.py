@@ -48,7 +48,7 @@ class SharedMixin(AccessMixin):
         raw, undef = self._gather(pointer.data, lanes, element.bytes, op, Touch.READ)
         data = raw != 0 if element is I1 else raw.view(dtype_of(element))
         self.accesses.loads += 1
-        self._put(op, buffer, stage, data, undef)
+        self._write_stage(buffer, self._stage_part(op, buffer, stage, data.shape), data, undef)
 
     def local_store(self, op: Any, value: Tensor, buffer: Tensor, stage: Tensor) -> None:
         """Write a tile, or columns of it, into part of a stage."""

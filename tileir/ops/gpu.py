@@ -108,8 +108,9 @@ class SharedAlloc(Op):
 
 @op("gpu.async_copy")
 class AsyncCopy(Op):
-    """Start an asynchronous copy from `pointer` to stage `stage` of `buffer`, with zeros where
-    `mask` is false. The data is visible after a wait for the group (PTX ISA, cp.async).
+    """Start an asynchronous copy from `pointer` to the part of stage `stage` of `buffer` that begins
+    at `offsets`, with zeros where `mask` is false. The data is visible after a wait for the group
+    (PTX ISA, cp.async).
 
     `gpu.async_copy %p, %b, %i, %m`, given `f16*<128, 32> %p, f16 addrspace(3)* %b, i32 %i, i1<128, 32> %m`
     """  # noqa: E501 - an example is one line
@@ -118,12 +119,14 @@ class AsyncCopy(Op):
     buffer: Operand = operand(BUFFER)
     stage: Operand = operand(ExactType(I32))
     mask: Operand | None = optional(Shaped(I1, P))
+    offsets: tuple[int, ...] = attribute(INTS, default=(0, 0))
     effects_ = Effects.READ | Effects.WRITE
     predicable = False
 
     def verify(self) -> None:
         check_buffer(self, self.buffer.type)
         check_element(self, element_of(self.pointer.type).pointee)  # type: ignore[union-attr]
+        _check_offsets(self, shape_of(self.pointer.type))
 
     def evaluate(self, machine: Any, pointer: Any, buffer: Any, stage: Any, mask: Any) -> Any:
         return machine.async_copy(self, pointer, buffer, stage, mask)

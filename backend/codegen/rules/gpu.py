@@ -76,7 +76,7 @@ def _window(lowering: Lowering, op: Any, offsets: tuple[int, int] = (0, 0)) -> S
 
 def _async_copy(lowering: Lowering, op: Any) -> list[Fragment]:
     thread, kind = lowering.thread, op.pointer.type
-    window, pointer_of = _window(lowering, op), _pointers(lowering, op.pointer)
+    window, pointer_of = _window(lowering, op, op.offsets), _pointers(lowering, op.pointer)
     where = addresses(lowering, window, kind.layout)
     size, first_owner = window.place.element.bytes, lowering.first_owner(kind.layout)
     for group in vector_groups(lowering, op):

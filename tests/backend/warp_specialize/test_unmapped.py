@@ -3,6 +3,7 @@ others."""
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -165,9 +166,10 @@ def test_kernels_for_arguments_are_compiled_once() -> None:
     assert variant.tir_at("barriers").functions["matmul"].attributes["non_tma_alignments"] == units
 
 
-def test_rows_of_eight_bytes_are_read_at_once() -> None:
+def test_rows_of_eight_bytes_are_copied_at_once() -> None:
     compiled = compile_(matmul(64, 64, 32), "sm_90a", {"non_tma_alignments": (8, 8, 8)})
-    assert "ld.global.v2.b32" in compiled.ptx and "st.global.v2.b32" in compiled.ptx
+    assert re.search(r"cp\.async\S+ \[[^]]+], \[[^]]+], 8,", compiled.ptx)
+    assert "st.global.v2.b32" in compiled.ptx
     assert "ld.global.b16" not in compiled.ptx and "st.global.b16" not in compiled.ptx
     machine_code = compiled.machine_code
     assert (machine_code.spills, machine_code.warnings) == (0, ())
