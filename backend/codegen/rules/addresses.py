@@ -33,11 +33,15 @@ def addresses(lowering: Lowering, op: Any) -> Fragment | None:
     is better to compute each by itself.
 
     That is so if a thread has few rows, or if their distances are literals, which become parts of
-    the accesses. In loops, distances would take instructions in each iteration. In kernels with
-    dots, few rows are loaded by threads, and accumulators take the registers.
+    the accesses. In loops, distances would take instructions in each iteration, unless threads only
+    copy: no register keeps an address from one iteration to the next. In kernels with dots, few
+    rows are loaded by threads, and accumulators take the registers.
     """
     tile, function = op.result.type, lowering.function
-    if not (isinstance(tile, Tile) and function.kernel and lowering.thread.adds_wide_multiples):
+    if not (isinstance(tile, Tile) and lowering.thread.adds_wide_multiples):
+        return None
+    copies = not function.kernel and has_op(function, "gpu.async_copy")
+    if not (function.kernel or copies):
         return None
     form = _from_scalar(lowering, op.result)
     if form is None or not _has_strides(form, len(tile.shape)):
@@ -48,7 +52,7 @@ def addresses(lowering: Lowering, op: Any) -> Fragment | None:
         return None
     if has_op(function, "dot", "dot_scaled", "gpu.wgmma", "gpu.role"):
         return None
-    if loops(function).depth(defining_blocks(function)[op.result]):
+    if not copies and loops(function).depth(defining_blocks(function)[op.result]):
         return None
     return _Addresses(lowering, form, tile).of_registers()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -104,3 +105,21 @@ def test_results_in_any_order(options: dict[str, Any], k: int, seed: int) -> Non
         seed=seed, num_stages=3, **options,
     )  # fmt: skip
     check(arguments, True)
+
+
+def test_the_rows_of_a_thread_take_one_address() -> None:
+    """Distances of rows are multiples of a stride, and are not multiplied one by one."""
+    options = {"non_tma_alignments": (4, 4, 0), "persistent": False}
+    ptx = compile_kernel(matmul(128, 128, 64, transposed=True), "sm_90a", options).ptx
+    assert len(re.findall(r"\bcp\.async\.ca", ptx)) == 64
+    assert len(re.findall(r"\bmul\.lo\.s64", ptx)) < 16
+
+
+@pytest.mark.parametrize("transposed", [False, True])
+def test_results_where_a_thread_copies_many_rows(transposed: bool) -> None:
+    arguments = problem(130, 142, 70, transposed)
+    SimtExecutor().launch(
+        matmul(128, 128, 64, transposed=transposed), "matmul", (4, 1, 1), arguments,
+        target="sm_90a", seed=1, persistent=False,
+    )  # fmt: skip
+    check(arguments, transposed)
