@@ -16,20 +16,16 @@ from tileir.analysis.uses import base_pointer, definitions
 from tileir.backend.demand import check_warps, choose_warps, chosen_warps, stated_warps
 from tileir.backend.options import Options
 from tileir.backend.shared_memory.requirements import may_have_hazards, needs
-from tileir.backend.stage import (
-    Scope,
-    Stage,
+from tileir.backend.stage import Scope, Stage, has_op, with_attributes, with_function
+from tileir.backend.stage_conditions import (
     carries_integers,
     compares_wide,
     divides,
     divides_wide,
     divides_without_dots,
-    has_op,
     multiplies_by_mma,
     multiplies_by_threads,
     nests_dots,
-    with_attributes,
-    with_function,
 )
 from tileir.backend.target import Target
 from tileir.errors import CompileError, Diagnostic

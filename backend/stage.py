@@ -8,11 +8,9 @@ from typing import Any, Generic, TypeVar, cast
 
 import attrs
 
-from tileir.analysis.uses import definitions
 from tileir.errors import Diagnostic
 from tileir.ir import Function, Module
 from tileir.passmanager.registry import PassResult
-from tileir.types import I64, Tile, shape_of
 
 _C = TypeVar("_C")
 
@@ -135,75 +133,6 @@ def with_attributes(function: Function, attributes: Mapping[str, Any]) -> Functi
 def has_op(function: Function, *mnemonics: str) -> bool:
     """Whether `function` contains an op with one of these mnemonics."""
     return any(op.mnemonic in mnemonics for op in function.ops)
-
-
-def carries_integers(function: Function, context: Any) -> bool:
-    """Whether a loop may carry integer tiles that are reduced after it."""
-    return has_op(function, "reduce") and any(
-        isinstance(p.type, Tile) and getattr(p.type.element, "is_integer", False)
-        for block in function.blocks.values()
-        for p in block.parameters
-    )
-
-
-def divides(function: Function, context: Any) -> bool:
-    """Whether the function divides."""
-    return any(op.divides for op in function.ops)
-
-
-def divides_without_dots(function: Function, context: Any) -> bool:
-    """Whether a division may limit the width of an access, and no dot needs the registers that a
-    second version of the access takes."""
-    return divides(function, context) and not has_op(function, "dot", "gpu.wgmma")
-
-
-def divides_wide(function: Function, context: Any) -> bool:
-    """Whether the function divides a scalar of 64 bits."""
-    return any(op.divides and op.results[0].type is I64 for op in function.ops)
-
-
-def compares_wide(function: Function, context: Any) -> bool:
-    """Whether the function compares tiles of 64-bit integers."""
-    compared = [op.inputs[0].type for op in function.ops if op.mnemonic == "icmp"]
-    return any(isinstance(kind, Tile) and kind.element is I64 for kind in compared)
-
-
-def nests_dots(function: Function, context: Any) -> bool:
-    """Whether a kernel that the backend has not changed yet may have a loop of dots in a loop."""
-    from tileir.analysis.loops import loops  # few need it
-
-    if not has_op(function, "dot") or any(op.mnemonic.startswith("gpu.") for op in function.ops):
-        return False
-    return any(loop.inner for loop in loops(function).by_header.values())
-
-
-def multiplies_by_threads(function: Function, context: Any) -> bool:
-    """Whether a kernel without roles has dots left with enough rows for warpgroups."""
-    return (
-        context.target.wgmma
-        and context.num_warps % 4 == 0
-        and any(
-            op.mnemonic == "dot" and shape_of(op.results[0].type)[-2] >= 64 for op in function.ops
-        )
-        and not has_op(function, "gpu.role", "gpu.tma_load")
-    )
-
-
-def multiplies_by_mma(function: Function, context: Any) -> bool:
-    """Whether a kernel without roles has dots left for threads whose operands are not in shared
-    memory."""
-    if not context.target.mma or has_op(function, "gpu.role"):
-        return False
-    dots = [op for op in function.ops if op.mnemonic == "dot"]
-    if not dots:
-        return False
-    defined = definitions(function)
-    origins = [defined.get(cast(Any, x)) for op in dots for x in op.inputs[:2]]
-    origins = [
-        defined.get(cast(Any, op.inputs[0])) if op is not None and op.mnemonic == "trans" else op
-        for op in origins
-    ]
-    return any(op is None or op.mnemonic != "gpu.local_load" for op in origins)
 
 
 def _result_and_context(answer: Any, context: Any) -> tuple[PassResult, Any]:

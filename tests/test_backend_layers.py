@@ -19,7 +19,7 @@ FLOORS = (
     frozenset({"assembler", "isolation", "live_registers"}),
     frozenset({"register_limit"}),
     # Analyses and layouts, which know no instruction text.
-    frozenset({"layouts"}),
+    frozenset({"layouts", "stage_conditions"}),
     frozenset({"html", "remarks", "shared_memory"}),
     # Lowering rules, then the text of one target.
     frozenset({"codegen"}),
