@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 import attrs
 
 from tileir.analysis.clusters import PERSISTENT
+from tileir.backend.code_generator import CodeGenerator
 from tileir.backend.compiled_kernel import STAGES, CompiledKernel
 from tileir.backend.demand import check_dots, stated_warps
 from tileir.backend.legal import within
 from tileir.backend.metadata import Metadata, metadata_of
-from tileir.backend.nvptx.emit import KernelUnit, emit_kernel, join_kernels
-from tileir.backend.nvptx.llvm_codegen import level_of, to_ptx
-from tileir.backend.options import CodeVariant, Options, llvm_libraries
+from tileir.backend.nvptx.emit import KernelUnit
+from tileir.backend.nvptx.llvm_codegen import level_of
+from tileir.backend.options import Options
 from tileir.backend.pipeline import AFTER_LAYOUTS, UNTIL_LAYOUTS, Context
 from tileir.backend.shared_memory.requirements import SharedMemoryPlan
 from tileir.backend.stage import StageRun, has_op
@@ -94,8 +94,8 @@ def _generate_code(
         last, lowered.kernel, lowered.memory, lowered.num_warps, lowered.registers,
         options.wait_timeout, options.line_info,
     )  # fmt: skip
-    generate = partial(_to_ptx, unit, machine, options, isolate)
-    text, ptx, is_reordered = generate(CodeVariant.DEPTH_FIRST)
+    generate = CodeGenerator(unit, machine, options, isolate)
+    text, ptx, is_reordered = generate.depth_first
     plan = metadata_of_lowered(lowered, machine)
     level, notes = level_of(text, options.opt_level), lowered.notes
     if level < options.opt_level:
@@ -116,38 +116,6 @@ def _generate_code(
         generate=generate,
         is_reordered=is_reordered,
     )
-
-
-def _to_ptx(
-    unit: KernelUnit, machine: Target, options: Options, isolate: bool, variant: CodeVariant
-) -> tuple[str, str, bool]:
-    """The LLVM IR and the PTX of `variant`, and whether their instructions are in another order
-    than that of the program."""
-    libraries = llvm_libraries(options.libraries)
-    if variant is CodeVariant.PREFETCHED:
-        unit = _prefetching(unit)
-    part = emit_kernel(attrs.evolve(unit, variant=variant), machine, 0)
-    text = join_kernels([part])
-    if not isolate:
-        ptx = to_ptx(text, machine, options.opt_level, libraries, variant)
-        return text, ptx, part.reordered
-    from tileir.backend.isolation import MachineTarget, Task, run
-
-    task = Task(unit.kernel, "code generation", unit.module.functions[unit.kernel].location)
-    arguments = text, MachineTarget.of(machine), options.opt_level, libraries
-    ptx = run(task, to_ptx, *arguments, variant)
-    return text, ptx, part.reordered
-
-
-def _prefetching(unit: KernelUnit) -> KernelUnit:
-    """`unit` with the loads of loops one iteration ahead."""
-    from tileir.backend.stage import with_function
-    from tileir.backend.transforms.prefetch_between_barriers import prefetch_between_barriers
-
-    function = prefetch_between_barriers(unit.module.functions[unit.kernel])
-    module = with_function(unit.module, function)
-    memory = SharedMemoryPlan.with_roles(module, unit.kernel, ())
-    return attrs.evolve(unit, module=module, memory=memory)
 
 
 @attrs.frozen(eq=False, repr=False)

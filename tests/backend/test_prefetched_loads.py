@@ -10,7 +10,8 @@ import pytest
 
 from tests.backend.test_register_limit import MACHINE, code
 from tests.sizes import for_each
-from tileir.backend.compile import _prefetching, compile as compile_kernel, run_pipeline
+from tileir.backend.code_generator import prefetching
+from tileir.backend.compile import compile as compile_kernel, run_pipeline
 from tileir.backend.nvptx.emit import KernelUnit
 from tileir.backend.options import CodeVariant, Options
 from tileir.backend.ptxas import ptxas
@@ -46,7 +47,7 @@ def test_threads_compute_the_same(warps: int, n: int, reduced: bool) -> None:
             total.set(total.get() + (value - numbers.sum() if reduced else value))
         (out + rows).store(total.get())
     unit = unit_of(b.module(), warps)
-    changed = _prefetching(unit)
+    changed = prefetching(unit)
     assert changed.module != unit.module
     chance = np.random.default_rng(n)
     p_values, y_values = (
@@ -133,4 +134,4 @@ def test_loads_do_not_pass_the_barrier_after_a_store(stored: str) -> None:
         if stored == "after":
             (y + at).store(total.get())
     unit = unit_of(b.module(), 4)
-    assert (_prefetching(unit).module == unit.module) is (stored != "after")
+    assert (prefetching(unit).module == unit.module) is (stored != "after")
