@@ -240,38 +240,46 @@ class CompiledKernel:
         dots, function = _DOTS in self.ptx, last.functions[plan.kernel]
         alone = is_persistent(function) if dots else divides_its_loops(function)
         alone = alone or is_recurrence(function, 32 * plan.num_warps)
-        choice = RegisterChoice(machine_of(plan.target), plan.num_warps, shared, alone, dots)
-        best = code if bounded else choice.best(self.ptx, code, self._assembled_from)
-        if self.generate is None:
-            return best
-        variants = [CodeVariant.SCHEDULED]
-        if loops(function).by_header:
-            variants.insert(0, CodeVariant.UNREDUCED)
-        if self.is_reordered and choice.may_gain(CodeVariant.PROGRAM_ORDER, code):
-            variants.insert(0, CodeVariant.PROGRAM_ORDER)
-        if not dots:
-            variants.insert(0, CodeVariant.ALTERNATING)
-        if loops(function).by_header and not bounded:
-            variants.insert(0, CodeVariant.PREFETCHED)
-        for variant in variants:
-            if choice.may_gain(variant, best):
-                best = self._better_of(choice, best, variant, bounded)
+        machine = machine_of(plan.target)
+        choice = RegisterChoice(machine, plan.num_warps, shared, alone, dots, bounded)
+        best = choice.best(self.ptx, code, self._assembled_from)
+        has_loops = bool(loops(function).by_header)
+        variants = [] if self.generate is None else self._variants(has_loops, dots, bounded)
+        if best is not code and not best.spills:
+            # A limit has gained: other orders gain more only with fewer of the registers that it
+            # has added.
+            limit = choice.variant_limit(CodeVariant.UNREDUCED, best)
+            has_added = limit is not None and limit > code.registers
+            kept = (CodeVariant.PREFETCHED, *[CodeVariant.UNREDUCED] * has_added)
+            variants = [variant for variant in variants if variant in kept]
+        # All variants that may spill less are compared before one is assembled.
+        groups = [tuple(variants)] if best.spills else [(variant,) for variant in variants]
+        for group in groups:
+            better = self._better_of(choice, best, group)
+            if better is not best:
+                return better
         return best
 
+    def _variants(self, has_loops: bool, dots: bool, bounded: bool) -> list[CodeVariant]:
+        """The variants of this kernel, first those that gain most."""
+        applicable = {
+            CodeVariant.PREFETCHED: has_loops and not bounded,
+            CodeVariant.ALTERNATING: not dots,
+            CodeVariant.PROGRAM_ORDER: self.is_reordered,
+            CodeVariant.UNREDUCED: has_loops,
+            CodeVariant.SCHEDULED: True,
+        }
+        return [variant for variant, applies in applicable.items() if applies]
+
     def _better_of(
-        self, choice: RegisterChoice, best: Assembled, variant: CodeVariant, bounded: bool
+        self, choice: RegisterChoice, best: Assembled, variants: tuple[CodeVariant, ...]
     ) -> Assembled:
-        """The better one of `best` and the code of `variant`. `bounded` states whether `best` has a
-        register limit already."""
+        """The better one of `best` and the code of the likeliest of `variants`."""
         assert self.generate is not None
-        _, ptx, _ = self.generate(variant)
-        if ptx == self.ptx or (best.spills and not choice.may_spill_less(self.ptx, ptx, variant)):
-            return best
-        other = self._assembled_from(ptx)
-        if variant is CodeVariant.PREFETCHED:
-            return choice.better_prefetched(best, other)
-        other = other if bounded else choice.best(ptx, other, self._assembled_from)
-        return choice.better(best, other)
+        worthwhile = [v for v in variants if choice.may_gain(v, best)]
+        texts = {variant: self.generate(variant)[1] for variant in worthwhile}
+        likely = choice.likeliest(self.ptx, texts, best)
+        return best if likely is None else choice.of_variant(likely, best, self._assembled_from)
 
     def _assembled_from(self, ptx: str) -> Assembled:
         from tileir.backend.assembler import assemble

@@ -8,7 +8,7 @@ from itertools import pairwise
 
 import attrs
 
-_BYTES = 16
+INSTRUCTION_BYTES = 16
 """Bytes of an instruction (as for the other fields: Jia et al., "Dissecting the NVIDIA Volta GPU
 Architecture via Microbenchmarking", 2018, which later processors follow)."""
 
@@ -138,7 +138,8 @@ def _basic_blocks(cubin: bytes) -> Iterator[tuple[bool, list[tuple[int, int]]]]:
     instructions. A block ends at a jump, or before the target of a branch."""
     for code in _code(cubin):
         instructions = [
-            struct.unpack_from("<2Q", code, at) for at in range(0, len(code) - _BYTES + 1, _BYTES)
+            struct.unpack_from("<2Q", code, at)
+            for at in range(0, len(code) - INSTRUCTION_BYTES + 1, INSTRUCTION_BYTES)
         ]
         branches = [n for n, (low, _) in enumerate(instructions) if low & 0xFFF == _BRANCH]
         targets = {n + 1 + _displacement(*instructions[n]): n for n in branches}
@@ -153,7 +154,7 @@ def _displacement(low: int, high: int) -> int:
     4 bytes, is encoded with its low 8 bits separate from the other 48."""
     others = (low >> 34) | (high & 0x3FFFF) << 30
     offset = (others - ((others >> 47) << 48)) << 8 | low >> 16 & 0xFF
-    return offset * 4 // _BYTES
+    return offset * 4 // INSTRUCTION_BYTES
 
 
 def _code(cubin: bytes) -> Iterator[bytes]:

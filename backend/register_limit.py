@@ -12,7 +12,8 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from math import inf
 
 import attrs
 
@@ -20,7 +21,12 @@ from tileir.analysis.loops import Loop, loops
 from tileir.backend.assembler import Assembled
 from tileir.backend.demand import registers
 from tileir.backend.gpu_models import GpuModel
-from tileir.backend.machine_code import LoadsInFlight, code_bytes, independent_loads
+from tileir.backend.machine_code import (
+    INSTRUCTION_BYTES,
+    LoadsInFlight,
+    code_bytes,
+    independent_loads,
+)
 from tileir.backend.options import CodeVariant
 from tileir.backend.target import REGISTER_GRAIN
 from tileir.errors import CompileError
@@ -41,6 +47,10 @@ have a sixth block for five."""
 _LEAST_OF_LOADS = 0.006
 """The same where more loads would be in flight. The model expects little of these: where it expects
 1 %, a kernel took 16 % less time with 24 registers in flight than with 17."""
+
+_LEAST_OF_SECOND = 0.012
+"""The same for a limit of code that has more loads in flight already. Of nine kernels of public
+libraries for which the model expects 1 to 2 % three gained, for which it expects 1.25 % or more."""
 
 _LEAST_IN_FLIGHT = 0.75
 """The least part of what all blocks of a multiprocessor have in flight that is kept where a block
@@ -70,11 +80,23 @@ generated again in program order for what one register would gain, and two gaine
 0.68 of its registers. For what this part would gain four are, both of these among them. One of 383
 took fewer when scheduled."""
 
-_ALIVE = {CodeVariant.SCHEDULED: 0.9, CodeVariant.UNREDUCED: 1.0}
-"""The part of the registers alive at once in PTX up to which a variant of a kernel that spills is
-likely to spill less. Of 30 kernels with dots that spill or lack few registers for another block, 12
-spill less unreduced, or have a block more, eleven of them with as few registers alive in PTX. Those
-that spill less took 4 to 29 % less time on an H200."""
+_ALIVE = {CodeVariant.SCHEDULED: 0.9, CodeVariant.UNREDUCED: 0.99}
+"""The part of the registers alive at once in PTX up to which a variant is likely to take fewer, or
+to spill less. Of 418 kernels of public libraries 22 were assembled as one of these variants with as
+few alive, and twelve gained. Those that spill less took 4 to 29 % less time on an H200. Of 32 that
+were assembled with more alive three gained: 4 of 304 spilled bytes, and loads in flight."""
+
+_ALIVE_OF_WAITING = 0.99
+"""The same for `SCHEDULED` where loads wait for each other: another order may have more of them in
+flight. Two loops of dots with 24 and 28 registers of loads in flight took 4 and 6 % less time on an
+H200 than with 20 and 19."""
+
+_LEAST_SPILLED = 0.01
+"""The least part of the instructions that store and load spilled registers, for which a kernel is
+generated again."""
+
+_WORD = 4
+"""Bytes of a spilled register."""
 
 _FEWEST = 0.8
 """The part of the registers below which a limit spills or separates loads, as a rule. Of 613
@@ -90,6 +112,11 @@ that are below this one."""
 _PER_LOAD = 0.5
 """The fewest registers more for each that a load fills, if another load is in flight as well, as a
 rule: its address is no longer needed. Most of the same kernels took 0.55 or more."""
+
+_BEFORE_LOOPS = 1.5
+"""The most loads of a basic block of a prefetched kernel for each of the kernel itself, as a rule:
+the block before a loop has those of the first iteration, too. Of eleven kernels three have 1.3 to
+1.5 times as many, the others as many."""
 
 _PADDING = 128
 """Bytes to a multiple of which ptxas pads code."""
@@ -110,13 +137,23 @@ _HALVES = {"p": 0, "rs": 1, "r": 2, "f": 2, "rd": 4, "fd": 4, "rq": 8}
 
 
 @attrs.frozen
+class Likely:
+    """A variant that may be better, and its PTX. `part` is the part of the registers alive at once
+    in the PTX of the kernel itself that are alive in this one."""
+
+    variant: CodeVariant
+    ptx: str
+    part: float
+
+
+@attrs.frozen
 class RegisterChoice:
     """The choice for a kernel whose blocks have `warps` warps and `shared` bytes of shared memory.
 
     With `alone`, a multiprocessor is likely to have a single block whatever fits, so a limit is
     used only if it costs nothing. With `dots`, loads are copied ahead; a limit is then tried if a
     multiprocessor would otherwise have a single block, which waits at every barrier, or if few
-    registers are missing.
+    registers are missing. PTX that is `bounded` has a limit, and gets no other.
     """
 
     machine: GpuModel
@@ -124,13 +161,14 @@ class RegisterChoice:
     shared: int
     alone: bool
     dots: bool = False
+    bounded: bool = False
 
     def best(self, ptx: str, code: Assembled, assemble: Callable[[str], Assembled]) -> Assembled:
         """The code with the least estimated time: `code`, which was assembled from `ptx`, or the
         result of `assemble` with another register limit. Code that takes more registers is also
-        tried with a limit. Code that spills is a candidate only if `code` spills more. A limit that
-        ptxas rejects is not a candidate: a `wgmma` needs all registers of its fragments at once."""
-        if not code.registers or ".reqntid" not in ptx:
+        tried with a limit, if that is likely to save much. Code that spills is a candidate only if
+        `code` spills more."""
+        if self.bounded or not code.registers or ".reqntid" not in ptx:
             return code
         if code.spills:
             return self._with_all_registers(ptx, code, assemble)
@@ -143,16 +181,13 @@ class RegisterChoice:
             required = _LEAST_OF_LOADS if directive == _UNLIMITED else self._least
             if not is_free and least - expected < required:
                 continue
-            try:
-                assembled = assemble(with_directive(ptx, directive))
-            except CompileError as error:
-                if error.code != "TIR0708":
-                    raise
+            assembled = assembled_within(ptx, directive, assemble)
+            if assembled is None:
                 continue
             if directive == _UNLIMITED:
-                if self._in_flight(assembled) < _LEAST_IN_FLIGHT * self._in_flight(code):
+                if not self._has_more_loads(assembled, code):
                     continue
-                directives[:0] = self._limits(assembled)
+                directives[:0] = self._limits(assembled, _LEAST_OF_SECOND)
             grown = code_bytes(assembled.cubin) - code_bytes(code.cubin) - _PADDING
             time = self._waiting(assembled) + max(0, grown) / code_bytes(code.cubin)
             fewer = is_free and time == least and assembled.registers < best.registers
@@ -167,9 +202,7 @@ class RegisterChoice:
         that spills less. To have more resident threads, ptxas 13.0 may keep to 32 or 64 registers
         even if it spills most values then: a block of one warp used 4,224 bytes of local memory per
         thread with 64 registers, and 1,672 with 255."""
-        target = self.machine.target
-        most = target.available_registers(self.warps * target.lanes)
-        if code.registers > most - REGISTER_GRAIN:
+        if not self._may_have_more(code.registers):
             return code
         assembled = assemble(with_directive(ptx, _UNLIMITED))
         return assembled if assembled.spills < code.spills else code
@@ -184,14 +217,10 @@ class RegisterChoice:
         if not self.dots or not self._leaves_registers(code.registers):
             return code
         resident = self._resident(code.registers)
-        try:
-            other = assemble(with_directive(ptx, f".minnctapersm {resident}"))
-        except CompileError as error:
-            if error.code != "TIR0708":
-                raise
+        other = assembled_within(ptx, f".minnctapersm {resident}", assemble)
+        if other is None or other.spills or other.registers <= code.registers:
             return code
-        gains = other.registers > code.registers and not other.spills
-        return other if gains and self._resident(other.registers) >= resident else code
+        return other if self._resident(other.registers) >= resident else code
 
     def _leaves_registers(self, registers: int) -> bool:
         """Whether `registers` are the most with which some number of blocks fits the register file,
@@ -204,27 +233,55 @@ class RegisterChoice:
         return self._resident(registers) <= fewer < fitting
 
     def may_gain(self, variant: CodeVariant, code: Assembled) -> bool:
-        """Whether it is worth generating the kernel again as `variant`: it may spill less than
-        `code`, or take so few registers that more blocks are resident and enough time is saved.
-        Variants with another order of instructions are tried only for kernels without dots that do
-        not spill."""
+        """Whether it is worth generating the kernel again as `variant`: it may spill clearly less
+        than `code`, or take so few registers that more blocks are resident and enough time is
+        saved. Variants with another order of instructions are tried only for kernels without dots
+        that do not spill."""
         if variant is CodeVariant.PREFETCHED:
             return self._may_be_prefetched(code)
         if code.spills:
-            return variant in _ALIVE
+            moves = 2 * code.spills // _WORD
+            part = moves * INSTRUCTION_BYTES / max(1, code_bytes(code.cubin))
+            return variant in _ALIVE and part >= _LEAST_SPILLED
         if self.alone or not code.registers or (variant not in _ALIVE and self.dots):
             return False
+        return self.variant_limit(variant, code) is not None
+
+    def variant_limit(self, variant: CodeVariant, code: Assembled) -> int | None:
+        """The limit of the registers of `variant` with which so many more blocks are resident than
+        with `code`, which does not spill, that it is worth generating."""
         part, least = _FEWEST_OF_VARIANTS[variant], _LEAST_OF_VARIANTS[variant]
-        resident, most = self._resident(code.registers), self._resident(int(part * code.registers))
-        return self.machine.hidden * (1 / resident - 1 / most) >= least
+        return self._most_registers(code.registers, part, least)
+
+    def of_variant(
+        self, likely: Likely, code: Assembled, assemble: Callable[[str], Assembled]
+    ) -> Assembled:
+        """The better one of `code` and the result of `assemble` of a variant. If the variant has to
+        let more blocks be resident than `code`, and is unlikely to take as few registers as that
+        needs, it is assembled with a limit. A limit separates loads."""
+        variant, ptx = likely.variant, likely.ptx
+        if variant is CodeVariant.PREFETCHED:
+            return self.better_prefetched(code, assemble(ptx))
+        is_free = code.spills or self._is_for_loads(variant, code)
+        limit = None if is_free else self.variant_limit(variant, code)
+        if limit is not None and likely.part * code.registers > limit:
+            limited = assembled_within(ptx, f".maxnreg {limit}", assemble)
+            return code if limited is None else self.better(code, limited)
+        other = assemble(ptx)
+        if other.spills and other.registers < code.registers:
+            other = self.best(ptx, other, assemble)
+        return self.better(code, other)
 
     def _may_be_prefetched(self, code: Assembled) -> bool:
         """Whether at most half of the loads of `code`, which has no dots and does not spill, are in
-        flight together."""
+        flight together, and all resident blocks could have more than twice as many in flight with
+        the registers that these fill."""
         if self.dots or code.spills or not code.registers:
             return False
         loads = LoadsInFlight.of(code.cubin)
-        return 0 < 2 * loads.together <= loads.block
+        needed = code.registers + int(_PER_LOAD * (loads.block - loads.together))
+        most = self._resident(needed) * int(_BEFORE_LOOPS * loads.block)
+        return _waits(code) and most > 2 * self._in_flight(code)
 
     def better_prefetched(self, code: Assembled, other: Assembled) -> Assembled:
         """`other`, whose loads are one iteration ahead, if it spills nothing, and all resident
@@ -232,10 +289,31 @@ class RegisterChoice:
         gains = self._in_flight(other) > 2 * self._in_flight(code)
         return other if gains and not other.spills else code
 
-    def may_spill_less(self, ptx: str, other: str, variant: CodeVariant) -> bool:
-        """Whether `other`, the PTX of `variant`, has so few live registers that it is likely to
-        spill less than `ptx`."""
-        return live_halves(other) <= _ALIVE[variant] * live_halves(ptx)
+    def likeliest(
+        self, ptx: str, others: Mapping[CodeVariant, str], code: Assembled
+    ) -> Likely | None:
+        """The variant of `others`, PTX by variant, with the fewest live registers, if these are so
+        few that it is likely to gain: to take fewer registers than `code`, which was assembled from
+        `ptx`, to spill less, or to have more loads in flight. Variants whose PTX is `ptx` do not
+        count. None if there is none."""
+        texts = {variant: text for variant, text in others.items() if text != ptx}
+        if not texts:
+            return None
+        before, likely = live_halves(ptx), list[Likely]()
+        for variant, text in texts.items():
+            part, is_for_loads = (
+                live_halves(text) / max(1, before),
+                self._is_for_loads(variant, code),
+            )
+            most = _ALIVE_OF_WAITING if is_for_loads else _ALIVE.get(variant, inf)
+            if part <= most:
+                likely.append(Likely(variant, text, part))
+        return min(likely, key=lambda each: each.part, default=None)
+
+    def _is_for_loads(self, variant: CodeVariant, code: Assembled) -> bool:
+        """Whether `variant` may have more loads in flight than `code`, of which at most half are in
+        flight together."""
+        return variant is CodeVariant.SCHEDULED and not code.spills and _waits(code)
 
     def better(self, code: Assembled, other: Assembled) -> Assembled:
         """`other` if it spills less than `code`, or spills nothing and takes less time; else
@@ -255,12 +333,12 @@ class RegisterChoice:
             if self._is_bounded(code.registers, needed):
                 blocks = max(1, self._resident(needed))
                 yield _UNLIMITED, self.machine.waiting(blocks, self.warps * most)
-        yield from self._limits(code)
+        yield from self._limits(code, self._least)
 
-    def _limits(self, code: Assembled) -> Iterator[tuple[str, float]]:
-        """Yield the limit with which more blocks are resident than with `code`, and the least time
-        if as many loads are in flight."""
-        limit = None if self.alone and self.dots else self.limit(code.registers)
+    def _limits(self, code: Assembled, gain: float) -> Iterator[tuple[str, float]]:
+        """Yield the limit with which so many more blocks are resident than with `code` that the
+        `gain` is possible, and the least time if as many loads are in flight."""
+        limit = None if self.alone and self.dots else self.limit(code.registers, gain)
         if limit is not None:
             words = self.warps * max(1, LoadsInFlight.of(code.cubin).together)
             yield f".maxnreg {limit}", self.machine.waiting(self._resident(limit), words)
@@ -268,9 +346,11 @@ class RegisterChoice:
     def _is_bounded(self, registers: int, needed: int) -> bool:
         """Whether ptxas may have limited itself to `registers`, although loads would fill `needed`,
         in order to have more resident threads. It has not if `needed` registers allow as many
-        blocks as the fewest registers do. It does not matter if only one block is resident: the
-        loads then wait for another reason."""
+        blocks as the fewest registers do, or if `registers` are all that a thread may have. It does
+        not matter if only one block is resident: the loads then wait for another reason."""
         target = self.machine.target
+        if not self._may_have_more(registers):
+            return False
         most = target.resident_blocks(self.warps, target.register_words(self.warps, 1), self.shared)
         resident, needed_blocks = (
             target.resident_blocks(self.warps, target.register_words(self.warps, n), self.shared)
@@ -278,18 +358,24 @@ class RegisterChoice:
         )
         return resident > 1 and needed_blocks < most
 
-    def limit(self, registers: int) -> int | None:
+    def limit(self, registers: int, gain: float | None = None) -> int | None:
         """The largest number of registers of a thread with which more blocks are resident than with
-        `registers`; None if registers do not bound the number of blocks, or if more blocks gain
-        little or need far fewer registers."""
+        `registers`; None if registers do not bound the number of blocks, or if more blocks save
+        less than `gain` (None: the least of this kernel) or need far fewer registers."""
+        few = self.dots and self._fitting(registers) > 1
+        part = _FEWEST_OF_DOTS if few else _FEWEST
+        return self._most_registers(registers, part, self._least if gain is None else gain)
+
+    def _most_registers(self, registers: int, part: float, gain: float) -> int | None:
+        """The largest number of registers, at least `part` of `registers`, with which so many more
+        blocks are resident that they save `gain` of the time."""
         target, resident = self.machine.target, self._fitting(registers)
-        fewest = (_FEWEST_OF_DOTS if self.dots and resident > 1 else _FEWEST) * registers
         for more in range(resident + 1, target.blocks_per_processor + 1):
             most = target.registers_per_processor // (more * self.warps * target.lanes)
             most = most // REGISTER_GRAIN * REGISTER_GRAIN
-            if most < fewest or (blocks := self._fitting(most)) <= resident:
+            if most < part * registers or (blocks := self._fitting(most)) <= resident:
                 return None
-            if self.machine.hidden * (1 / resident - 1 / blocks) >= self._least:
+            if self.machine.hidden * (1 / resident - 1 / blocks) >= gain:
                 return most
         return None
 
@@ -302,6 +388,19 @@ class RegisterChoice:
         loads = LoadsInFlight.of(code.cubin)
         words = self.warps * max(1, loads.together)
         return self.machine.waiting(self._resident(code.registers), words)
+
+    def _has_more_loads(self, code: Assembled, than: Assembled) -> bool:
+        """Whether a block of `code` has more loads in flight than one of `than`, and all resident
+        blocks have almost as many or more."""
+        together, before = (LoadsInFlight.of(x.cubin).together for x in (code, than))
+        keeps = self._in_flight(code) >= _LEAST_IN_FLIGHT * self._in_flight(than)
+        return together > before and keeps
+
+    def _may_have_more(self, registers: int) -> bool:
+        """Whether a thread may have more than `registers`."""
+        target = self.machine.target
+        most = target.available_registers(self.warps * target.lanes)
+        return registers <= most - REGISTER_GRAIN
 
     def _in_flight(self, code: Assembled) -> int:
         """The registers that all loads in flight on a multiprocessor fill. They hide the latency of
@@ -318,9 +417,28 @@ class RegisterChoice:
         return target.resident_blocks(self.warps, words, self.shared)
 
 
+def _waits(code: Assembled) -> bool:
+    """Whether at most half of the loads of `code` are in flight together."""
+    loads = LoadsInFlight.of(code.cubin)
+    return 0 < 2 * loads.together <= loads.block
+
+
 def with_directive(ptx: str, directive: str) -> str:
     """`ptx` with an additional performance-tuning directive for its only kernel (PTX ISA)."""
     return re.sub(r"(?m)^(\.reqntid .*)$", rf"\1\n{directive}", ptx, count=1)
+
+
+def assembled_within(
+    ptx: str, directive: str, assemble: Callable[[str], Assembled]
+) -> Assembled | None:
+    """The result of `assemble` of `ptx` with `directive`; None if ptxas rejects that: a `wgmma`
+    needs all registers of its fragments at once."""
+    try:
+        return assemble(with_directive(ptx, directive))
+    except CompileError as error:
+        if error.code != "TIR0708":
+            raise
+        return None
 
 
 def live_halves(ptx: str) -> int:

@@ -10,8 +10,7 @@ import pytest
 
 from tests.backend.test_register_limit import MACHINE, code
 from tests.sizes import for_each
-from tileir.backend.code_generator import prefetching
-from tileir.backend.compile import compile as compile_kernel, run_pipeline
+from tileir.backend.compile import compile as compile_kernel, prefetching, run_pipeline
 from tileir.backend.nvptx.emit import KernelUnit
 from tileir.backend.options import CodeVariant, Options
 from tileir.backend.ptxas import ptxas
@@ -75,6 +74,14 @@ def test_it_is_tried_where_loads_wait_for_each_other(registers, together, spills
     choice = RegisterChoice(MACHINE, 4, 0, alone=False, dots=dots)
     waiting = code(registers, together, spills=spills)
     assert choice.may_gain(CodeVariant.PREFETCHED, waiting) is is_tried
+
+
+@for_each(("registers", "is_tried"), [(32, True), (38, False), (40, False), (48, True)])
+def test_it_is_tried_where_blocks_could_have_more_than_twice_as_many(registers, is_tried):
+    """Blocks of 16 warps. The loads that wait fill eight registers: with 46 registers, two blocks
+    are resident in place of three."""
+    choice = RegisterChoice(MACHINE, 16, 0, alone=False)
+    assert choice.may_gain(CodeVariant.PREFETCHED, code(registers, 4)) is is_tried
 
 
 @for_each(
