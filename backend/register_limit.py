@@ -213,24 +213,26 @@ class RegisterChoice:
         """`code`, or, if it has dots and ptxas kept to the registers with which more blocks would
         be resident than shared memory lets be, the code that ptxas generates when it knows their
         number. With more registers, fragments are loaded before the previous dot has read its own.
+        As many blocks fit then, also where a single one is likely to be resident: a launch may have
+        more.
         """
         if not self.dots or not self._leaves_registers(code.registers):
             return code
-        resident = self._resident(code.registers)
-        other = assembled_within(ptx, f".minnctapersm {resident}", assemble)
+        fitting = self._fitting(code.registers)
+        other = assembled_within(ptx, f".minnctapersm {fitting}", assemble)
         if other is None or other.spills or other.registers <= code.registers:
             return code
-        return other if self._resident(other.registers) >= resident else code
+        return other if self._fitting(other.registers) >= fitting else code
 
     def _leaves_registers(self, registers: int) -> bool:
         """Whether `registers` are the most with which some number of blocks fits the register file,
-        and so few blocks are resident that each could have more."""
+        and so few blocks fit shared memory that each could have more."""
         target = self.machine.target
         fitting, fewer = (
             target.registers_per_processor // target.register_words(self.warps, n)
             for n in (registers, registers + REGISTER_GRAIN)
         )
-        return self._resident(registers) <= fewer < fitting
+        return self._fitting(registers) <= fewer < fitting
 
     def may_gain(self, variant: CodeVariant, code: Assembled) -> bool:
         """Whether it is worth generating the kernel again as `variant`: it may spill clearly less

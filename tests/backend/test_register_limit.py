@@ -249,7 +249,8 @@ def test_registers_that_shared_memory_leaves_are_for_fragments_of_dots(
 ):
     resident = MACHINE.target.resident_blocks(4, 1, shared)
     others = {} if more is None else {f".minnctapersm {resident}": more}
-    assert choose(code(registers, 8), others, 4, dots=True, shared=shared) == chosen
+    for alone in (False, True):  # a recurrence also keeps the blocks that fit
+        assert choose(code(registers, 8), others, 4, alone, dots=True, shared=shared) == chosen
     if chosen > registers:
         assert choose(code(registers, 8), {}, 4, dots=False, shared=shared) == registers
 
