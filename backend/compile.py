@@ -149,8 +149,8 @@ class CodeGenerator:
         if variant in _OF_LLVM:
             return first._replace(ptx=self._ptx(first.llvm, variant))
         unit = attrs.evolve(self.unit, variant=variant)
-        if variant is CodeVariant.PREFETCHED:
-            unit = prefetching(unit)
+        if variant in _OF_OPS:
+            unit = _OF_OPS[variant](unit)
             if unit.module is self.unit.module:
                 return first
         text, is_reordered = self._emit(unit)
@@ -185,16 +185,33 @@ class CodeGenerator:
 def prefetching(unit: KernelUnit) -> KernelUnit:
     """`unit` with the loads of loops one iteration ahead; `unit` itself if there are none that may
     be."""
-    from tileir.backend.stage import with_function
     from tileir.backend.transforms.prefetch_between_barriers import prefetch_between_barriers
 
-    function = unit.module.functions[unit.kernel]
-    changed = prefetch_between_barriers(function)
-    if changed.blocks == function.blocks:
+    return _with_kernel(unit, prefetch_between_barriers(unit.module.functions[unit.kernel]))
+
+
+def recomputing(unit: KernelUnit) -> KernelUnit:
+    """`unit` with the indices and addresses of loops of dots computed in each iteration; `unit`
+    itself if there are none."""
+    from tileir.backend.transforms.rematerialize import rematerialize
+
+    result = rematerialize(unit.module.functions[unit.kernel])
+    return _with_kernel(unit, cast(Function, result.ir))
+
+
+def _with_kernel(unit: KernelUnit, changed: Function) -> KernelUnit:
+    """`unit` with `changed` as its kernel; `unit` itself if that has the same ops."""
+    from tileir.backend.stage import with_function
+
+    if changed.blocks == unit.module.functions[unit.kernel].blocks:
         return unit
     module = with_function(unit.module, changed)
     memory = SharedMemoryPlan.with_roles(module, unit.kernel, ())
     return attrs.evolve(unit, module=module, memory=memory)
+
+
+_OF_OPS = {CodeVariant.PREFETCHED: prefetching, CodeVariant.RECOMPUTED: recomputing}
+"""The variants with other ops than `DEPTH_FIRST`."""
 
 
 @attrs.frozen(eq=False, repr=False)

@@ -34,6 +34,9 @@ _BOUNDED = (".maxnreg", ".minnctapersm", "setmaxnreg")
 _DOTS = "mma"
 """Text in the PTX of kernels with dots on tensor cores."""
 
+_DOTS_OF_WARPS = "mma.sync"
+"""Text in the PTX of kernels with dots that single warps compute."""
+
 _LONG = 1 << 17
 """Characters of PTX above which a kernel is assembled once unless it spills: it takes seconds."""
 
@@ -250,7 +253,9 @@ class CompiledKernel:
             # has added.
             limit = choice.variant_limit(CodeVariant.UNREDUCED, best)
             has_added = limit is not None and limit > code.registers
-            kept = (CodeVariant.PREFETCHED, *[CodeVariant.UNREDUCED] * has_added)
+            kept = (
+                CodeVariant.PREFETCHED, CodeVariant.RECOMPUTED, *[CodeVariant.UNREDUCED] * has_added
+            )  # fmt: skip
             variants = [variant for variant in variants if variant in kept]
         # All variants that may spill less are compared before one is assembled.
         groups = [tuple(variants)] if best.spills else [(variant,) for variant in variants]
@@ -263,6 +268,7 @@ class CompiledKernel:
     def _variants(self, has_loops: bool, dots: bool, bounded: bool) -> list[CodeVariant]:
         """The variants of this kernel, first those that gain most."""
         applicable = {
+            CodeVariant.RECOMPUTED: has_loops and not bounded and _DOTS_OF_WARPS in self.ptx,
             CodeVariant.PREFETCHED: has_loops and not bounded,
             CodeVariant.ALTERNATING: not dots,
             CodeVariant.PROGRAM_ORDER: self.is_reordered,

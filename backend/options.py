@@ -48,6 +48,8 @@ class CodeVariant(Enum):
     - `UNREDUCED`: as `DEPTH_FIRST`, without LLVM's strength reduction of loops, which keeps a
       register for each address that changes with the iteration.
     - `PREFETCHED`: as `DEPTH_FIRST`, with loads of loops one iteration ahead (`prefetch-loads`).
+    - `RECOMPUTED`: as `DEPTH_FIRST`, with indices and addresses that loops of dots by `mma` compute
+      in each iteration (`rematerialize`).
     """
 
     DEPTH_FIRST = "depth first"
@@ -56,6 +58,7 @@ class CodeVariant(Enum):
     SCHEDULED = "scheduled"
     UNREDUCED = "unreduced"
     PREFETCHED = "prefetched"
+    RECOMPUTED = "recomputed"
 
 
 @attrs.frozen

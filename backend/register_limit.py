@@ -65,7 +65,7 @@ without took 0 to 17 % less time on an H200."""
 
 _LEAST_OF_VARIANTS = {
     CodeVariant.PROGRAM_ORDER: 0.05, CodeVariant.ALTERNATING: 0.02, CodeVariant.SCHEDULED: 0.02,
-    CodeVariant.UNREDUCED: 0.02,
+    CodeVariant.UNREDUCED: 0.02, CodeVariant.RECOMPUTED: 0.02,
 }  # fmt: skip
 """The least part of the time for which a kernel is generated again as a variant. Of 383 kernels of
 public libraries 28 are scheduled, and nine gain; one that gains 0.02 to 0.04 by the model took 10
@@ -73,18 +73,22 @@ to 20 % less time on an H200."""
 
 _FEWEST_OF_VARIANTS = {
     CodeVariant.PROGRAM_ORDER: 2 / 3, CodeVariant.ALTERNATING: 0.75, CodeVariant.SCHEDULED: 0.75,
-    CodeVariant.UNREDUCED: 0.75,
+    CodeVariant.UNREDUCED: 0.75, CodeVariant.RECOMPUTED: 2 / 3,
 }  # fmt: skip
 """The least part of the registers that a variant takes. Of 613 kernels of public libraries 15 were
 generated again in program order for what one register would gain, and two gained: one of them for
 0.68 of its registers. For what this part would gain four are, both of these among them. One of 383
 took fewer when scheduled."""
 
-_ALIVE = {CodeVariant.SCHEDULED: 0.9, CodeVariant.UNREDUCED: 0.99}
+_ALIVE = {
+    CodeVariant.SCHEDULED: 0.9, CodeVariant.UNREDUCED: 0.99, CodeVariant.RECOMPUTED: 0.9,
+}  # fmt: skip
 """The part of the registers alive at once in PTX up to which a variant is likely to take fewer, or
 to spill less. Of 418 kernels of public libraries 22 were assembled as one of these variants with as
 few alive, and twelve gained. Those that spill less took 4 to 29 % less time on an H200. Of 32 that
-were assembled with more alive three gained: 4 of 304 spilled bytes, and loads in flight."""
+were assembled with more alive three gained: 4 of 304 spilled bytes, and loads in flight. Of 12
+kernels that spill, seven spill less with recomputed addresses: one nothing for 144 bytes, another
+184 for 500."""
 
 _ALIVE_OF_WAITING = 0.99
 """The same for `SCHEDULED` where loads wait for each other: another order may have more of them in
@@ -188,8 +192,7 @@ class RegisterChoice:
                 if not self._has_more_loads(assembled, code):
                     continue
                 directives[:0] = self._limits(assembled, _LEAST_OF_SECOND)
-            grown = code_bytes(assembled.cubin) - code_bytes(code.cubin) - _PADDING
-            time = self._waiting(assembled) + max(0, grown) / code_bytes(code.cubin)
+            time = self._waiting(assembled) + _growth(code, assembled)
             fewer = is_free and time == least and assembled.registers < best.registers
             if not assembled.spills and (time < least or fewer):
                 best, least = assembled, time
@@ -268,11 +271,11 @@ class RegisterChoice:
         limit = None if is_free else self.variant_limit(variant, code)
         if limit is not None and likely.part * code.registers > limit:
             limited = assembled_within(ptx, f".maxnreg {limit}", assemble)
-            return code if limited is None else self.better(code, limited)
+            return code if limited is None else self.better(code, limited, variant)
         other = assemble(ptx)
         if other.spills and other.registers < code.registers:
             other = self.best(ptx, other, assemble)
-        return self.better(code, other)
+        return self.better(code, other, variant)
 
     def _may_be_prefetched(self, code: Assembled) -> bool:
         """Whether at most half of the loads of `code`, which has no dots and does not spill, are in
@@ -317,12 +320,16 @@ class RegisterChoice:
         flight together."""
         return variant is CodeVariant.SCHEDULED and not code.spills and _waits(code)
 
-    def better(self, code: Assembled, other: Assembled) -> Assembled:
+    def better(
+        self, code: Assembled, other: Assembled, variant: CodeVariant | None = None
+    ) -> Assembled:
         """`other` if it spills less than `code`, or spills nothing and takes less time; else
-        `code`."""
+        `code`. Instructions that are computed again, in a loop, are charged."""
         if code.spills:
             return other if other.spills < code.spills else code
         gain = self._waiting(code) - self._waiting(other)
+        if variant is CodeVariant.RECOMPUTED:
+            gain -= _growth(code, other)
         return other if not other.spills and gain >= _LEAST else code
 
     def _directives(self, code: Assembled) -> Iterator[tuple[str, float]]:
@@ -423,6 +430,12 @@ def _waits(code: Assembled) -> bool:
     """Whether at most half of the loads of `code` are in flight together."""
     loads = LoadsInFlight.of(code.cubin)
     return 0 < 2 * loads.together <= loads.block
+
+
+def _growth(code: Assembled, other: Assembled) -> float:
+    """The part by which `other` is longer than `code`."""
+    grown = code_bytes(other.cubin) - code_bytes(code.cubin) - _PADDING
+    return max(0, grown) / code_bytes(code.cubin)
 
 
 def with_directive(ptx: str, directive: str) -> str:

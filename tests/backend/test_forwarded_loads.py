@@ -30,9 +30,12 @@ join:
   ret void
 }
 """
-GPU = f"""target triple = "nvptx64-nvidia-cuda"
-define ptx_kernel void @k(ptr addrspace(1) %x, ptr addrspace(1) %y, i64 %n) {{{BODY.replace("%SPACE", " addrspace(1)")}"""
-CPU = f"define void @k(ptr %x, ptr %y, i64 %n) {{{BODY.replace('%SPACE', '')}"
+GPU = (
+    'target triple = "nvptx64-nvidia-cuda"\n'
+    "define ptx_kernel void @k(ptr addrspace(1) %x, ptr addrspace(1) %y, i64 %n) {"
+    + BODY.replace("%SPACE", " addrspace(1)")
+)
+CPU = "define void @k(ptr %x, ptr %y, i64 %n) {" + BODY.replace("%SPACE", "")
 
 
 def loads_on_cpu() -> int:
