@@ -24,7 +24,13 @@ def test_a_case_that_fails_once_keeps_its_times(benchmarks):
 
 @pytest.mark.parametrize(
     ("ours", "theirs", "is_wrong"),
-    [(2e-3, 1e-3, False), (3e-3, 1e-3, True), (9e8, 1e8, False), (2e9, 1e8, True), (2.0, 0.9, True)],
+    [
+        (2e-3, 1e-3, False),
+        (3e-3, 1e-3, True),
+        (9e8, 1e8, False),
+        (2e9, 1e8, True),
+        (2.0, 0.9, True),
+    ],
 )
 def test_errors_are_compared_with_those_of_triton(benchmarks, ours, theirs, is_wrong):
     case = {"triton": {"errors": [0.0, theirs]}, "tileir": {"errors": [0.0, ours]}}
