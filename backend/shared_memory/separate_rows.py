@@ -2,8 +2,9 @@
 
 `row * n + column` with `0 <= column < n` is another address for another row or another column:
 masks keep the columns of every access within `n`. The address forms of barrier placement know no
-multiple of a value. For them the stride is replaced by a constant: two addresses that are equal
-with stride `n` have the same row and the same column, so they are equal with any stride.
+multiple of a value. For them the stride is replaced by 0: two addresses that are equal with stride
+`n` have the same row and the same column, so they are equal with any stride. With 0, columns that
+move from iteration to iteration pass those of all rows.
 """
 
 from __future__ import annotations
@@ -23,10 +24,6 @@ from tileir.ops.cast import SExt
 from tileir.ops.shape import Broadcast, ExpandDims, Reshape, Splat
 from tileir.types import Tile, element_of
 from tileir.values import Constant, Operand, Value
-
-_STRIDE = 0
-"""Elements from one row to the next in the forms. Any number is right: with this one, columns that
-move from iteration to iteration pass those of all rows."""
 
 _SAME_NUMBER = (Splat, Broadcast, Reshape, ExpandDims, SExt)
 """Ops that place a number elsewhere, or widen it."""
@@ -55,25 +52,23 @@ class _RowAccess:
 
 
 def with_constant_strides(function: Function, accesses: Accesses) -> Function:
-    """`function`, for address forms alone: with a constant in place of the stride in rows of
+    """`function`, for address forms alone: with 0 in place of the stride in rows of
     parameters that are accessed in no other way, where every pointer is derived from one."""
     if None in accesses:
         return function
     search = _RowSearch(function)
-    multiples, excluded = dict[Op, "Value | int"](), set[Op]()
+    multiples, excluded = set[Op](), set[Op]()
     for group in accesses.values():
         rows = [search.rows_of(op, pointer) for op, pointer in group]
         used = {op for _, pointer in group for op in search.multiples(pointer)}
         first = rows[0]
         if first is not None and all(r == first for r in rows):
-            multiples |= {op: r.stride for r in rows if r is not None for op in r.multiples}
+            multiples |= {op for r in rows if r is not None for op in r.multiples}
         else:
             excluded |= used
-    if excluded & multiples.keys():
+    if excluded & multiples or not multiples:
         return function
-    replaced = {op: _with_stride(op, stride, search) for op, stride in multiples.items()}
-    if not replaced:
-        return function
+    replaced = {op: _multiplied_by_0(op) for op in multiples}
     return function.with_blocks(
         {
             label: attrs.evolve(block, ops=tuple([replaced.get(op, op) for op in block.ops]))
@@ -82,11 +77,8 @@ def with_constant_strides(function: Function, accesses: Accesses) -> Function:
     )
 
 
-def _with_stride(op: Any, stride: Value | int, search: _RowSearch) -> Op:
-    constant = Constant(op.rhs.type, _STRIDE)
-    if search.everywhere(op.rhs) == stride:
-        return op.evolve(rhs=constant)
-    return op.evolve(lhs=constant)
+def _multiplied_by_0(op: Any) -> Op:
+    return op.evolve(rhs=Constant(op.rhs.type, 0))
 
 
 class _RowSearch:

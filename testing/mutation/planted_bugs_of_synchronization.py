@@ -183,9 +183,7 @@ BUGS_OF_SYNCHRONIZATION: tuple[Bug, ...] = (
          'elif op is not None and op.mnemonic == "add" and op.overflow in _NO_SIGNED_WRAP:',
          'elif op is not None and op.mnemonic == "add":'),
         ("other accesses may have other multiples",
-         "    if excluded & multiples.keys():\n"
-         "        return function\n",
-         ""),
+         "if excluded & multiples or not multiples:", "if not multiples:"),
         ("strides may change in a loop",
          "            if isinstance(stride, Value) and stride not in self.constant:\n"
          "                continue\n",

@@ -1,5 +1,6 @@
 """Rows whose stride is known at run time only: no barrier where masks keep columns within it."""
 
+import attrs
 import numpy as np
 import pytest
 
@@ -228,3 +229,152 @@ def test_a_multiple_is_replaced_where_all_that_depends_on_it_is_in_rows(masked, 
     changed = with_constant_strides(function, by_base)
     is_shared = multiple == "%rn" and len(masked) == 1
     assert (changed is function) == (not masked or is_shared)
+
+
+STORES = """tir 1.0
+
+define kernel void @k(i32* %y, i32* %t, i32 %n, i32 %m, i32* %to) {{
+entry:
+  %c4 = make_range i32<4>
+  %r2 = make_range i32<2>
+  %rows = reshape i32<2, 1> %r2
+  %wide = broadcast i32<2, 4> %rows
+  %k = add i32 %m, 50
+  %kk = add i32 %k, %k
+  %ts = splat i32*<4> %t
+  %pt = getelementptr i32*<4> %ts, %c4
+  %loaded = load i32<4> %pt
+  %lanes = reshape i32<1, 4> %loaded
+  %tile = broadcast i32<2, 4> %lanes
+  %ys = splat i32*<2, 4> %y
+  %yk = getelementptr i32* %y, %k
+  %ykk = getelementptr i32* %yk, %k
+  %here = splat i32*<2, 4> %to
+  %c8 = make_range i32<8>
+  %each = reshape i32<2, 4> %c8
+  %record = getelementptr i32*<2, 4> %here, %each
+  br loop
+loop:
+  %i = phi i32 [0, entry], [%next, loop]
+  %further = phi i32 [4, entry], [%next_further, loop]
+  %fallen = phi i32 [-3, entry], [%next_fallen, loop]
+{stores}
+  %next = add i32 %i, 8 {{overflow = nsw}}
+  %next_further = add i32 %further, 8 {{overflow = nsw}}
+  %next_fallen = add i32 %fallen, 8 {{overflow = nsw}}
+  %more, _ = icmp (i1, i1) %next, 16 {{predicate = slt}}
+  cond_br %more, loop, done
+done:
+  ret
+}}
+"""
+"""Two stores to y in a loop. The offset of each element is also stored, in `to`."""
+
+STORE = """
+  %is.{a} = splat i32<4> {start}
+  %c.{a} = add i32<4> %is.{a}, %c4 {{overflow = nsw}}
+  %columns.{a} = reshape i32<1, 4> %c.{a}
+  %bound.{a} = {bound}
+  {test}
+  %few.{a}, _ = icmp (i1<2, 1>, i1<2, 1>) %rows, 2 {{predicate = slt}}
+  %below.{a} = broadcast i1<2, 4> %column.{a}
+  %above.{a} = broadcast i1<2, 4> %few.{a}
+  %both.{a} = and i1<2, 4> %above.{a}, %below.{a}
+  %stride.{a} = {stride}
+  %rn.{a} = mul i32<2, 4> {factors} {{overflow = nsw}}
+  %cs.{a} = broadcast i32<2, 4> %columns.{a}
+  %at.{a} = add i32<2, 4> %rn.{a}, %cs.{a} {{overflow = nsw}}
+  %base.{a} = {base}
+  %p.{a} = getelementptr i32*<2, 4> %base.{a}, %at.{a}
+  store %p.{a}, 1, {mask}
+  %offset.{a} = {offset}
+  %all.{a} = add i32<2, 4> %offset.{a}, %at.{a}
+  %number.{a} = add i32 %i, {a}
+  %place.{a} = splat i32<2, 4> %number.{a}
+  %q.{a} = getelementptr i32*<2, 4> %record, %place.{a}
+  store %q.{a}, %all.{a}, {mask}
+"""
+LESS = "%column.{a}, %no.{a} = icmp (i1<1, 4>, i1<1, 4>) %columns.{a}, %bound.{a} {predicate = slt}"
+OPPOSITE = LESS.replace("%column.{a}, %no.{a}", "%no.{a}, %column.{a}")
+PARTS: dict[str, tuple[dict[str, str], ...]] = {
+    "columns": ({"start": "%i"}, {"start": "%further"}, {"start": "%fallen"}),
+    "stride": (
+        {"bound": "splat i32<1, 4> %n", "stride": "splat i32<2, 4> %n"},
+        {"bound": "splat i32<1, 4> %m", "stride": "splat i32<2, 4> %m"},
+        {"bound": "splat i32<1, 4> 3", "stride": "splat i32<2, 4> 3"},
+        {"bound": "splat i32<1, 4> %m", "stride": "splat i32<2, 4> %n"},
+        {"bound": "reshape i32<1, 4> %loaded", "stride": "broadcast i32<2, 4> %lanes"},
+    ),
+    "test": (
+        {"test": LESS}, {"test": LESS.replace("slt", "sle")},
+        {"test": LESS.replace("slt", "ult")}, {"test": OPPOSITE},
+        {"test": LESS.replace("%columns.{a}, %bound.{a}", "%bound.{a}, %columns.{a}")},
+    ),
+    "factors": ({"factors": "%wide, %stride.{a}"}, {"factors": "%stride.{a}, %wide"}),
+    "base": (
+        {"base": "splat i32*<2, 4> %y", "offset": "splat i32<2, 4> 0"},
+        {"base": "splat i32*<2, 4> %yk", "offset": "splat i32<2, 4> %k"},
+        {"base": "splat i32*<2, 4> %ykk", "offset": "splat i32<2, 4> %kk"},
+        {"base": "getelementptr i32*<2, 4> %ys, %tile", "offset": "add i32<2, 4> %tile, 0"},
+        {"base": "getelementptr i32*<2, 4> %ys, %rn.{a}", "offset": "add i32<2, 4> %rn.{a}, 0"},
+    ),
+    "mask": ({"mask": "%below.{a}"}, {"mask": "%both.{a}"}, {"mask": "%above.{a}"}),
+}  # fmt: skip
+"""The parts of a store. The first one of each kind is in rows."""
+REPLACED = {
+    ("columns", 1), ("stride", 1), ("stride", 2), ("factors", 1), ("base", 1), ("mask", 1),
+}  # fmt: skip
+"""Parts with which a store is in rows as well."""
+
+
+def store(first, **chosen):
+    text = STORE
+    parts = {k: v for kind, c in PARTS.items() for k, v in c[chosen.get(kind, 0)].items()}
+    for name, part in parts.items():
+        text = text.replace(f"{{{name}}}", part)
+    return text.replace("{a}", str(first)).replace("{{", "{").replace("}}", "}")
+
+
+def offsets(module, numbers):
+    """The offsets that the stores of `module` record, -1000 where a mask excludes one."""
+    n, m, *tile = numbers
+    to = np.full(32, -1000, np.int32)
+    y = np.zeros(400, np.int32)
+    tileir.interpret(module, "k", (1,), [y[100:], np.array(tile, np.int32), n, m, to])
+    return to
+
+
+def check_equal_offsets(*chosen):
+    """Whether strides are replaced; offsets that are equal are equal then, too."""
+    stores = "".join(store(16 * i, **c) for i, c in enumerate(chosen))
+    module = parse(STORES.format(stores=stores))
+    function = module.kernel()
+    to_y = [(op, op.pointer) for op in function.ops if op.mnemonic == "store"][::2]
+    changed = with_constant_strides(function, {function.parameters[0].value: to_y})
+    if changed is function:
+        return False
+    other = attrs.evolve(module, functions={"k": changed})
+    for numbers in ((3, 2, 3, 1, 2, 4), (6, 4, 1, 2, 2, 1), (10, 11, 4, 3, 2, 1)):
+        replaced_by = {}
+        for offset, replaced in zip(offsets(module, numbers), offsets(other, numbers), strict=True):
+            assert replaced_by.setdefault(offset, replaced) == replaced, numbers
+    return True
+
+
+CHOICES = [(kind, i) for kind, parts in PARTS.items() for i in range(1, len(parts))]
+
+
+@pytest.mark.parametrize("choice", CHOICES, ids=str)
+def test_elements_that_are_equal_are_equal_with_the_stride_replaced(choice):
+    """In one of two stores, in both, or both with another part that is not the first one."""
+    assert check_equal_offsets({}, {})
+    kind, number = choice
+    chosen = {kind: number}
+    assert check_equal_offsets(chosen, chosen) == (choice in REPLACED)
+    check_equal_offsets(chosen, {})
+    check_equal_offsets({}, {**chosen, "columns": 1})
+    for other_kind, other in CHOICES:
+        if other_kind > kind:
+            pair = {kind: number, other_kind: other}
+            check_equal_offsets(pair, pair)
+            check_equal_offsets(chosen, {**chosen, other_kind: other})

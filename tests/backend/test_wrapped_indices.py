@@ -145,16 +145,19 @@ def check_results(module: Any) -> None:
             np.testing.assert_array_equal(result, stored_result(module, start, extent))
 
 
+@pytest.mark.parametrize("is_literal", [False, True])
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_kernel_ends_where_an_index_is_as_far_below_0_as_the_extent(kind: str) -> None:
+def test_a_kernel_ends_where_an_index_is_as_far_below_0_as_the_extent(
+    kind: str, is_literal: bool
+) -> None:
     """Remainders of negative indices are negative: from -n on, lanes wrap around that a mask would
     not leave out."""
     middle = "%a512 = getelementptr f16* %a, i32 512\n  %as = splat f16*<16, 16> %a512"
     text = str(kernel(kind, "zero")).replace("%as = splat f16*<16, 16> %a", middle)
-    module = parse(text)
-    function = mask_wrapped_loads(module.kernel(), is_checked=True)
-    changed = attrs.evolve(module, functions={"k": function})
     for extent in (1, 5, 16, 24):
+        module = parse(text.replace("> %m\n", f"> {extent}\n") if is_literal else text)
+        function = mask_wrapped_loads(module.kernel(), is_checked=True)
+        changed = attrs.evolve(module, functions={"k": function})
         for start in (-40, -extent - 1, -extent, 1 - extent, -1, 0):
             expected, actual = (stored_result(m, start, extent, 0) for m in (module, changed))
             assert expected is not None
@@ -394,3 +397,47 @@ def test_lanes_are_followed_to_where_the_interpreter_has_them(
                     separate.discard(d)
         followed = _results_along(function, reader, (value, dim)) or []
         assert {d for _, d in followed} == separate, (name, dim)
+
+
+PREDICATE = "%few, _ = icmp (i1, i1) %s, 1000 {predicate = slt}\n  "
+COMPARED = "%in, _ = icmp (i1<16, 16>, i1<16, 16>) %rs, %m2 {predicate = slt}"
+STORED = "store %pc, %d, %in"
+SUM_OF_ROWS = """%rd = reduce f32<16> %d {axis = 0, combiner = fadd}
+  %re = expand_dims f32<1, 16> %rd {axis = 0}
+  %dd = broadcast f32<16, 16> %re
+  store %pc, %dd, %in"""
+REMAINDER = "%wrapped = srem i32<16> %row, %ms"
+OTHER_PROGRAMS: dict[str, tuple[str, str]] = {
+    **{f"rows {p}": (COMPARED, COMPARED.replace("slt", p))
+       for p in ("sle", "sgt", "sge", "eq", "ne", "ule", "ugt")},
+    "exchanged": (COMPARED, COMPARED.replace("%rs, %m2", "%m2, %rs")),
+    "not below": (COMPARED, COMPARED.replace("%in, _", "_, %in")),
+    "columns": (COMPARED, COMPARED.replace("%rs", "%columns")),
+    "no mask": (STORED, "store %pc, %d"),
+    "a sum of rows": (STORED, SUM_OF_ROWS),
+    "every second row": (REMAINDER, "%far = add i32<16> %row, %i\n  "
+                         + REMAINDER.replace("%row", "%far")),
+    "the index is stored": (STORED, "%fw = sitofp f32<16, 16> %down\n  %dd = fadd f32<16, 16> %d, "
+                            "%fw\n  store %pc, %dd, %in\n  store %pc, %fw"),
+    "the other operand": ("dot f32<16, 16> %x, f16<16, 16> 1.0",
+                          "dot f32<16, 16> f16<16, 16> 1.0, %x"),
+    "both operands": ("dot f32<16, 16> %x, f16<16, 16> 1.0", "dot f32<16, 16> %x, %x"),
+    "a volatile load": ("load f16<16, 16> %pa", "load f16<16, 16> %pa {volatile = true}"),
+    "a load under a predicate": ("%x = load", f"{PREDICATE}@%few %x = load"),
+    "a remainder under a predicate": ("%wrapped = ", f"{PREDICATE}@%few %wrapped = "),
+    "a dot under a predicate": ("%d = dot", f"{PREDICATE}@%few %d = dot"),
+    "a start that also falls": ("%from = splat i32<16> %s", "%s2 = mul i32 %s, 2\n  "
+                                "%less = sub i32 %s2, %m\n  %from = splat i32<16> %less"),
+}  # fmt: skip
+"""Programs that a mask would change, that access memory in an order of their own, or whose ops run
+under a predicate."""
+
+
+@pytest.mark.parametrize("name", OTHER_PROGRAMS)
+@pytest.mark.parametrize("is_checked", [False, True])
+def test_other_programs_stay(name: str, is_checked: bool) -> None:
+    text = str(kernel("i32", "zero"))
+    old, new = OTHER_PROGRAMS[name]
+    assert old in text
+    function = parse(text.replace(old, new)).kernel()
+    assert mask_wrapped_loads(function, is_checked=is_checked) is function
