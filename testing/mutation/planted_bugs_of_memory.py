@@ -6,7 +6,7 @@ from tileir.testing.mutation.bug import Bug, bugs_in
 
 _RACES = ("tests/interp/test_races.py",)
 _COUNTS = ("tests/backend/test_simt_threads.py",)
-_REDUCTIONS = ("tests/backend/test_reductions.py",)
+_REDUCTIONS = ("tests/backend/test_reductions.py", "tests/backend/test_reduction_layouts.py")
 _MAPS = ("tests/backend/warp_specialize/test_descriptions.py",)
 _FULL_TILES = ("tests/backend/test_full_tiles.py",)
 _LITERALS = ("tests/textual/test_floats.py",)

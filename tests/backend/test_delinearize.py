@@ -277,6 +277,38 @@ def test_a_block_has_the_addresses_and_the_mask_of_the_tile(count: int) -> None:
     assert 400 * refused <= count, "extents are of parameters in nearly all of them"
 
 
+@pytest.mark.parametrize("first", [2, 3, -4, 6, 9])
+@pytest.mark.parametrize("second", [1, 4, -6, 9, 10])
+def test_an_additional_dimension_takes_steps_of_all_its_terms(first: int, second: int) -> None:
+    """Whether one coefficient divides the other one or not."""
+    more = {"k*p1": first, "k*i": second}
+    starts, strides = [dict[str, int](), dict[str, int]()], [{"s": 1}, {"one": 1}]
+    text = kernel(random.Random(1), starts, strides, more, [])
+    one, access = Example(text, starts, strides, more, []), access_of(text)
+    assert not isinstance(access, Refusal), access
+    chance = random.Random(first)
+    for _ in range(10):
+        check(one, access, some_numbers(chance))
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_dimensions_are_merged_until_a_tensor_map_has_them(seed: int) -> None:
+    """A dimension whose stride is a multiple of that of another one is a part of it."""
+    chance = random.Random(seed)
+    products = ("k*p1", "k*s*p0", "k*s*t*i", "s*i", "s*t*p1", "t*p0", "k*p0", "k*s*p1", "s*t*i")
+    more = {
+        x: chance.choice((1, 2, 3, -4, 6)) for x in chance.sample(products, chance.randint(3, 6))
+    }
+    starts, strides = [{"p0": 4}, dict[str, int]()], [{"m": 1}, {"one": 1}]
+    text = kernel(random.Random(1), starts, strides, more, [])
+    one, access = Example(text, starts, strides, more, []), access_of(text)
+    assert not isinstance(access, Refusal), access
+    for _ in range(10):
+        check(one, access, some_numbers(chance))
+    factors = {"".join(sorted(set(x.split("*")) & {"k", "s", "t"})) for x in more}
+    assert len(access.dimensions) == min(5, 2 + len(factors))
+
+
 STEPS = [
     ({"s": 1}, {"m*s": 1}, {"m": 1}), ({"s": 2}, {"m*s": 5}, {"m": 2}),
     ({"one": 8}, {"m": 8}, {"m": 1}), ({"one": 8}, {"m": 27}, {"m": 3}),

@@ -60,6 +60,11 @@ def masks():
     yield "divided", "\n".join((
         "  %half = sdiv i32<64> %o, 2", compare("mask", "slt", "%half", "%ns"),
     ))  # fmt: skip
+    for divisor, relation in itertools.product((2, 32), ("slt", "sge", "uge")):
+        turned = [f"  %part = sdiv i32<64> %r, {divisor}", "  %back = sub i32<64> %ns, %part"]
+        for name in ("%part", "%back"):
+            text = compare("mask", relation, name, "%ms")
+            yield f"{relation} {name} {divisor}", "\n".join((*turned, text))
     yield "turned", "\n".join(("  %neg = sub i32<64> %ns, %o", compare("mask", "sgt", "%neg", "0")))
     yield "wrapped", "\n".join((
         "  %far = add i32<64> %o, 2147483600", compare("mask", "slt", "%far", "%ns"),

@@ -212,10 +212,38 @@ def test_matrices_are_stored_at_the_addresses_of_their_first_lanes(count):
     assert (tally.shared, tally.wavefronts, tally.conflicts) == (2, 2 * count, 0)
 
 
-def test_stores_to_shared_memory_are_counted():
+def wavefronts_of(offsets, size):
+    """Of all warps: as many lanes as 128 bytes suffice for access their words together, as often as
+    the bank with the most words has words."""
+    total = 0
+    for first in range(0, THREADS, step := min(32, 128 // size)):
+        words = {
+            (at + byte) // 4
+            for at in offsets[first : first + step].tolist()
+            for byte in range(size)
+        }
+        total += max(sum(word % 32 == bank for word in words) for bank in range(32))
+    return total
+
+
+@for_each("element", [I8, I16, I32, I64])
+@for_each("count", [1, 2, 4, 8])
+@for_each("seed", range(4))
+def test_vectors_in_shared_memory_are_counted_by_their_bytes(element, count, seed):
+    """Stores and loads of 16 bytes at most, at drawn multiples of what a thread accesses."""
+    size = element.bytes * count
+    if size > 16:
+        return
     thread, _, tally = counting_thread()
-    thread.store_shared(I32, ThreadValues(EACH * 8), [ThreadValues(EACH)])
-    assert (tally.shared, tally.wavefronts, tally.conflicts) == (2, 4, 2)
+    places = np.random.default_rng(seed).integers(0, 4096 // size, THREADS)
+    at = ThreadValues((places * size).astype(np.int32))
+    thread.store_shared(
+        element, at, [ThreadValues(np.zeros(THREADS, thread.dtype(element)))] * count
+    )
+    assert (tally.shared, tally.wavefronts) == (2, wavefronts_of(at.array, size))
+    thread.memory.synchronize()
+    thread.load_shared(element, count, at)
+    assert (tally.shared, tally.wavefronts) == (4, 2 * wavefronts_of(at.array, size))
 
 
 @pytest.mark.parametrize(("least", "parted"), [(0, 0), (5, 1), (32, 0), (40, 1), (64, 0)])

@@ -23,15 +23,16 @@ FRONT = "cse,licm,scalarize-pointer-steps,modulo-to-mask,infer-descriptors"
 
 
 def shared_depth(
-    bm: int, bn: int, bk: int, steps: int, *, element: Any = F32, extra: str = "", **how: Any
-) -> Module:
+    bm: int, bn: int, bk: int, steps: int, *, element: Any = F32, extra: str = "",
+    kind: str = "fadd", **how: Any,
+) -> Module:  # fmt: skip
     """`total(a, b, c, m, n, k)`: every block adds the matmul of `steps` * `bk` columns of a and
     rows of b to c, on a grid of blocks of rows, of columns, and of these. `extra`: what else is
-    done to c."""
+    done to c. `kind`: what is done in place of an addition."""
     b = Builder()
     kinds = {x: arg(pointer(F16), aligned=16, noalias=True) for x in "ab"}
     kinds["c"] = arg(pointer(element), aligned=16, noalias=True)
-    if extra == "loads for another array":
+    if extra.endswith("for another array"):
         kinds["e"] = arg(pointer(element), aligned=16, noalias=True)
     with b.kernel("total", **kinds, m=I32, n=I32, k=I32) as (x, y, c, *others, m, n, k):
         first, second, part = (b.program_id(axis=i) for i in range(3))
@@ -51,7 +52,7 @@ def shared_depth(
             state.set(b.dot(left, right, state.get()))
         place = c + (rows[:, None] * n + columns[None, :])
         how.setdefault("sem", "relaxed")
-        before = place.atomic("fadd", state.get().to(element), inside, **how)
+        before = place.atomic(kind, state.get().to(element), inside, **how)
         match extra:
             case "old numbers":
                 (place + m * n).store(before, inside)
@@ -61,6 +62,8 @@ def shared_depth(
                 (place + m * n).store(place.load(inside, 0.0), inside)
             case "loads for another array":
                 (others[0] + (rows[:, None] * n + columns[None, :])).store(place.load(inside, 0.0))
+            case "old numbers for another array":
+                (others[0] + (rows[:, None] * n + columns[None, :])).store(before, inside)
             case "a fence":
                 b.fence(sem="release")
             case _:
@@ -122,17 +125,28 @@ def test_code() -> None:
 
 @pytest.mark.parametrize(
     "how",
-    ({"sem": "acq_rel"}, {"scope": "sys"}, {"element": F16},
+    ({"sem": "acq_rel"}, {"scope": "sys"}, {"element": F16}, {"kind": "fmax"}, {"kind": "xchg"},
      *({"extra": x} for x in (
-         "old numbers", "stores", "loads", "loads for another array", "a fence"))),
+         "old numbers", "old numbers for another array", "stores", "loads",
+         "loads for another array", "a fence"))),
     ids=str,
 )  # fmt: skip
 def test_what_copies_do_not_add(how: dict[str, Any]) -> None:
-    """In an order, for others than the GPU's threads, another type; what this kernel has to find
-    there, or lets others find, and what finds or changes what was there."""
+    """In an order, for others than the GPU's threads, another type or operation; what this kernel
+    has to find there, or lets others find, and what finds or changes what was there."""
     text = print_module(run(shared_depth(64, 64, 32, 2, **how), f"{FRONT},warp-specialize").module)
     assert "atomic_rmw" in text and "gpu.wgmma" in text
     assert "descriptor_reduce" not in text and "add = true" not in text
+
+
+def test_copies_do_not_add_under_a_predicate() -> None:
+    text = print_module(shared_depth(64, 64, 32, 2))
+    test = "  %some, _ = icmp (i1, i1) %m, 9 {predicate = sgt}\n"
+    (line,) = (line for line in text.splitlines(keepends=True) if "atomic_rmw" in line)
+    module = parse(text.replace(line, f"{test}  @%some {line.strip()}\n"))
+    changed = print_module(run(module, FRONT).module)
+    assert "atomic_rmw" in changed and "descriptor_load" in changed
+    assert "descriptor_reduce" not in changed
 
 
 @pytest.mark.parametrize("ordered", (False, True))

@@ -425,3 +425,14 @@ def test_choices_by_an_index_are_made_for_every_element(shape, value):
             place = np.indices(shape)[dim]
             holds = (place >= (low or 0)) & (place < (extent if high is None else high))
             assert (result == np.where(holds, content if value == "read" else 3, 7)).all()
+
+
+@for_each("step", (1, 2, 3, -3))
+def test_parts_are_of_the_elements_there_are(step):
+    """Of outputs between which other elements have no points."""
+    i, j = indices("ij")
+    a, out = Tensor("a", F32, (3, 40000)), Tensor("out", F32, (9,))
+    box, place = {i: range(3), j: range(40000)}, step * i + (1 if step > 0 else 7)
+    stage = contraction(out, (place,), "max", at(a, i, j), box, empty=None)
+    assert len(split_reduction(stage)) == 2
+    check(out, (place,), "max", [at(a, i, j)], box)

@@ -318,3 +318,15 @@ def test_tensors_of_three_dimensions_in_any_order_of_memory(
     A[...] = np.arange(105).reshape(3, 5, 7)
     assert function(A, out=out, on="interpreter") is out
     assert (out == A * 2 - 1).all()
+
+
+@for_each("expression", ["A[x, y] % B[x, y]", "cdiv(A[x, y], B[x, y])", "A[x, y] % (B[x, y] % 5)"])
+@for_each("blocks", ["", "x:2", "y:4", "x:2, y:4", "x:4, y:8"])
+def test_lanes_outside_of_a_tensor_divide_by_nothing(expression: str, blocks: str) -> None:
+    """Numbers beyond the last row or the last column are 0, and traps as divisors."""
+    more = f"f.block({blocks});" if blocks else ""
+    source = f"Func f; In A, B; Var x, y; f[x, y] = {expression};"
+    function = parse(f"{source} {more} f.tensorize(x:0, y:0); f.compile();").function()
+    A, B = np.arange(35).reshape(5, 7) * 3 - 50, np.arange(35).reshape(5, 7) % 4 + 1
+    arrays = (A.astype(np.int32), B.astype(np.int32))
+    assert (function(*arrays, on="interpreter") == function.reference(*arrays)).all()

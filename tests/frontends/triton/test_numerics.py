@@ -108,6 +108,17 @@ def test_float64_is_accurate(expression: str) -> None:
     assert "div.rn.f64" in ptx or "/" not in expression or "rcp.rn.f64" in ptx
 
 
+@for_each(
+    "expression", ["1 / x", "x / (x + 1)", "x / 3", "tl.fdiv(x, x + 1)", "x / x.to(tl.int32)"]
+)
+@for_each("kind", [np.float16, np.float32, np.float64, np.int32, np.int64])
+def test_quotients_of_float32_alone_are_approximate(expression: str, kind: Any) -> None:
+    a = np.zeros(128, kind)
+    text = print_module(kernel_of(expression).warmup(a, a, B=128, grid=(1,)))
+    (line,) = (line for line in text.splitlines() if " = fdiv " in line)
+    assert ("fast" in line) == ("fdiv f32" in line) == (kind is not np.float64)
+
+
 @pytest.mark.parametrize("expression", ["x * x + 1.5", "x * x - x"])
 def test_fusion_follows_its_option(expression: str) -> None:
     assert "fma.rn.f32" in ptx_of(expression, enable_fp_fusion=True)

@@ -178,3 +178,17 @@ def test_dots_of_halves_are_added_as_floats(kind: str, total: str) -> None:
     x = np.full(256, 80, FLOATS[kind])
     parse(text).kernel()[(1,)](x, out, on="interpreter")
     assert (out == 16 * 80 * 80 + 0.25).all()
+
+
+@for_each(("kind", "more"), product(FLOATS, (*FLOATS, "int", "unsigned char")))
+def test_what_a_dot_is_added_to_has_the_type_of_the_sum(kind: str, more: str) -> None:
+    """The digits of a number that is added are those of the sum, not those of the operands."""
+    total = FLOATS["float" if kind == "half" else kind]
+    out, names = np.zeros(256, np.float64), {**TYPES, **FLOATS}
+    text = f"""kernel void k({kind}* x, {more}* y, double* out) {{
+        int i[16] = 0 ... 16; int p[16, 16] = i[:, newaxis] * 16 + i[newaxis, :];
+        {kind} a[16, 16] = *(x + p); {more} c[16, 16] = *(y + p); *(out + p) = dot(a, a, c); }}"""
+    x = np.eye(16).reshape(-1).astype(FLOATS[kind])
+    y = (np.arange(256) * (1 + 2.0**-30 + 2.0**-20)).astype(names[more])
+    parse(text).kernel()[(1,)](x, y, out, on="interpreter")
+    assert (out == (x.astype(total) + y.astype(total)).astype(np.float64)).all()
