@@ -498,4 +498,34 @@ BUGS_OF_LANGUAGES: tuple[Bug, ...] = (
          "part.label)",
          'joined = Reduction("rsum", (access,), part.label)'),
     ),
+    *bugs_in("frontends/triton_c/builtins.py", ("tests/frontends/triton_c/test_functions.py",),
+        ("what a dot is added to is rounded to its operands",
+         "values.convert(frame.b, items[2] if len(items) == 3 else 0, total), "
+         "shape)",
+         "values.convert(frame.b, values.convert(frame.b, items[2] if "
+         "len(items) == 3 else 0, kind), total), shape)"),
+        ("small numbers have an absolute value of their own type",
+         "    value = _promote(frame, items[0])\n"
+         "    if not value.kind.signed",
+         "    value = values.value_of(frame.b, items[0])\n"
+         "    if not value.kind.signed"),
+    ),
+    *bugs_in("frontends/triton_c/values.py", ("tests/frontends/triton_c/test_literals.py",),
+        ("a shifted literal is an int",
+         "if not isinstance(x, TypedValue) and count.kind.bits == 64:",
+         "if not isinstance(x, TypedValue) and count.kind.bits > 64:"),
+        ("small numbers are negated as they are",
+         "    if value.kind.is_integer:\n"
+         "        value = convert(b, value, ctypes.usual(value.kind, "
+         "ctypes.INT))\n",
+         ""),
+    ),
+    *bugs_in("frontends/triton_c/numbers.py", ("tests/frontends/triton_c/test_literals.py",),
+        ("remainders of floats have the sign of the divisor",
+         "return x - _quotient(x, y) * y if integers else math.fmod(x, y)",
+         "return x - _quotient(x, y) * y if integers else x % y"),
+        ("2^64 is a number of 64 bits",
+         "if isinstance(number, int) and not -(1 << 63) <= number < 1 << 64:",
+         "if isinstance(number, int) and not -(1 << 63) <= number <= 1 << 64:"),
+    ),
 )  # fmt: skip

@@ -304,4 +304,54 @@ BUGS_OF_SYNCHRONIZATION: tuple[Bug, ...] = (
          "        if touch is Touch.ATOMIC_READ:\n"
          "            self._conflicts(region, shadow, cells, (touch, last[cells])"),
     ),
+    *bugs_in("backend/shared_memory/hazards.py", ("tests/backend/shared_memory/test_barriers.py",),
+        ("only a fence on all paths counts",
+         "self.fenced |= other.fenced",
+         "self.fenced &= other.fenced"),
+        ("thread 0 on one side suffices",
+         "if only_thread_zero(entry.access) and only_thread_zero(access):",
+         "if only_thread_zero(entry.access) or only_thread_zero(access):"),
+        ("a number of warps that is not known is 1",
+         "return SyncScope.BLOCK if scope is SyncScope.WARP and self.warps is "
+         "None else scope",
+         "return scope"),
+    ),
+    *bugs_in("backend/shared_memory/hazards.py", (
+        "tests/backend/shared_memory/test_moving_accesses.py",
+    ),
+        ("no step is as far as one",
+         "return far if steps > 0 else",
+         "return far if steps >= 0 else"),
+    ),
+    *bugs_in("backend/shared_memory/thread_conflicts.py", (
+        "tests/backend/shared_memory/test_thread_conflicts.py",
+    ),
+        ("only starts may be shifted",
+         "steps = (a.place.start - b.place.start, *a.place.strides, "
+         "*b.place.strides)",
+         "steps = (a.place.start - b.place.start,)"),
+    ),
+    *bugs_in("backend/shared_memory/mask_extents.py", (
+        "tests/backend/shared_memory/test_mask_extents.py",
+    ),
+        ("a part of a step is none",
+         "max(1, -(-(end - start) // step))",
+         "max(1, (end - start) // step)"),
+    ),
+    *bugs_in("backend/simt/counts.py", ("tests/backend/test_simt_threads.py",),
+        ("a vector is stored as its first element",
+         "size = element.bytes * len(values)\n"
+         "        self.tally.touch_shared(",
+         "size = element.bytes\n"
+         "        self.tally.touch_shared("),
+    ),
+    *bugs_in("tileir/interp/strided_access.py", ("tests/interp/test_fast_paths.py",),
+        ("elements that are written may meet",
+         "if region.denied_write or not pattern.distinct if write else "
+         "region.denied_read:",
+         "if region.denied_write if write else region.denied_read:"),
+        ("what steps back may begin before the region",
+         "if (first | pattern.bits) & (size - 1) or first + pattern.low < 0:",
+         "if (first | pattern.bits) & (size - 1) or first < 0:"),
+    ),
 )  # fmt: skip
