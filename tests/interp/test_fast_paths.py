@@ -127,3 +127,20 @@ def test_what_is_found_is_what_is_located(offset: int, size: int, shape: tuple[i
             if place is not None:
                 content = [int.from_bytes(range(p, p + size), "little") for p in places]
                 assert place.view().reshape(-1).tolist() == content
+
+
+@for_each("write", (False, True))
+@for_each("what", ("", "holes", "undef", "fixed", "denied_read", "denied_write"))
+def test_bytes_that_differ_from_others_are_looked_at_one_by_one(what: str, write: bool) -> None:
+    """A region with bytes that are undefined, fixed or no argument's has no strided accesses that
+    these may change, and none that it denies."""
+    memory = Memory()
+    region = memory.add("x", np.zeros(64, np.uint8))
+    if what.startswith("denied"):
+        setattr(region, what, "it is not allowed")
+    elif what:
+        setattr(region, what, np.zeros(64, np.uint8))
+    addresses = np.arange(0, 64, 4, np.int64).view(np.uint64) + np.uint64(region.base)
+    place = Strides(memory).find(addresses, 4, write=write)
+    refused = {"holes", "undef", "fixed" if write else "", f"denied_{'write' if write else 'read'}"}
+    assert (place is None) == (what != "" and what in refused)

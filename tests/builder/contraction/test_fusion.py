@@ -124,3 +124,28 @@ def test_terms_are_as_memory_gives_them_back():
     assert as_read(F32, Number(1)) == Cast(F32, Number(1))
     guarded = as_read(F32, Choose((AffineBound(affine(j), 0, 2),), read, Number(0)))
     assert guarded == at(whole, i, guards=[AffineBound(affine(j), 0, 2)])
+
+
+def value_at(form, index, number):
+    """An affine expression of one index where that is `number`."""
+    assert {i for i, _ in form.terms} <= {index}
+    return form.constant + form.coefficient(index) * number
+
+
+@pytest.mark.parametrize("shift", [-6, 0, 4])
+@pytest.mark.parametrize("multiple", [1, -1, 2])
+def test_what_is_read_under_guards_has_those_of_both_reads(shift, multiple):
+    """At the index of the stage that reads: where either guard is false, the value is 0."""
+    i, j = indices("ij")
+    a, b, c = (Tensor(name, F32, (40,)) for name in "abc")
+    place, outer = i + shift, multiple * j + 7
+    inner = elementwise(b, (i,), Read(a, (place,), (AffineBound(place, 0, 20),)))
+    reader = elementwise(c, (j,), Read(b, (outer,), (AffineBound(outer, 3, 30),)))
+    (fused,) = fuse((inner, reader), [c])
+    ((index, span),) = fused.elements
+    for number in span:
+        at_outer = multiple * number + 7
+        expected = 3 <= at_outer < 30 and 0 <= at_outer + shift < 20
+        guards = [(g, value_at(g.of, index, number)) for g in fused.term.guards]
+        assert all(g.low <= v < g.high for g, v in guards) == expected
+        assert value_at(fused.term.at[0], index, number) == at_outer + shift

@@ -330,3 +330,16 @@ def test_lanes_outside_of_a_tensor_divide_by_nothing(expression: str, blocks: st
     A, B = np.arange(35).reshape(5, 7) * 3 - 50, np.arange(35).reshape(5, 7) % 4 + 1
     arrays = (A.astype(np.int32), B.astype(np.int32))
     assert (function(*arrays, on="interpreter") == function.reference(*arrays)).all()
+
+
+@for_each(
+    "tiles", ["x:0, y:0, k:0", "a:0, x:0, y:0, k:0", "b:0, x:0, y:0", "a:0, b:0, x:0, y:0, k:4"]
+)
+def test_matmuls_of_two_dimensions_of_batches(tiles: str) -> None:
+    """Which tiles may have, or walk through one by one."""
+    source = "Func f; In A, B; Var a, b, x, y; RVar k;"
+    source += f"f[a, b, x, y] = rdot(A[a, b, x, k], B[a, b, k, y], k); f.tensorize({tiles});"
+    A, B = (np.arange(2 * 3 * 4 * 8).reshape(2, 3, *s) % 7 for s in ((4, 8), (8, 4)))
+    function = parse(source + "f.compile();").function()
+    arrays = (A.astype(np.float32), B.astype(np.float32))
+    assert (function(*arrays, on="interpreter") == A @ B).all()

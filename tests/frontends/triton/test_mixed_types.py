@@ -173,6 +173,44 @@ def test_divisions_of_two_signs_are_refused(a: Any, b: Any, op: str) -> None:
             divide[(1,)](z, x, y, N=8, OP=op)
 
 
+@for_each("op", ["div", "mod"])
+@for_each(("a", "b"), PAIRS)
+def test_which_divisions_compile(a: Any, b: Any, op: str) -> None:
+    arrays = np.zeros(8, np.int64), np.zeros(8, a), np.zeros(8, b)
+    if np.dtype(a).kind == np.dtype(b).kind:
+        divide.warmup(*arrays, N=8, OP=op, grid=(1,))
+    else:
+        with pytest.raises(triton.CompilationError, match="same sign"):
+            divide.warmup(*arrays, N=8, OP=op, grid=(1,))
+
+
+@triton.jit
+def with_tiles_of_one_number(out, x, N: tl.constexpr):
+    a, b = tl.full([N], 7, tl.int32), tl.full([N], -3, tl.int32)
+    tl.store(out, tl.sum(a + b, 0))
+    tl.store(out + 1, tl.sum(a - b, 0))
+    tl.store(out + 2, tl.sum(a * b, 0))
+    tl.store(out + 3, tl.sum(a // b, 0))
+    tl.store(out + 4, tl.sum(a % b, 0))
+    tl.store(out + 5, tl.sum((a > b).to(tl.int32), 0))
+    tl.store(out + 6, tl.sum(-a, 0))
+
+
+def test_tiles_of_one_number_stay_tiles() -> None:
+    out = np.zeros(7, np.int32)
+    with_tiles_of_one_number[(1,)](out, out, N=8, on="interpreter")
+    assert out.tolist() == [8 * n for n in (4, 10, -21, -2, 1, 1, -7)]
+
+
+@for_each("kind", [tl.int1, tl.int8, tl.int16, tl.int32, tl.int64, tl.uint8, tl.uint32, tl.uint64])
+def test_bounds_are_the_least_and_the_largest_number(kind: Any) -> None:
+    numbers = (False, True) if kind is tl.int1 else (
+        np.iinfo(str(kind)).min, np.iinfo(str(kind)).max
+    )  # fmt: skip
+    assert kind.bounds == numbers
+    assert (kind.get_int_min_value(), kind.get_int_max_value()) == numbers
+
+
 @triton.jit
 def with_numbers(out, x):
     v = tl.load(x)

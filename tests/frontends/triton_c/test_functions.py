@@ -135,6 +135,33 @@ def test_axes_and_extents_are_those_that_there_are(call: str, axis: int) -> None
     assert code_of(call.format(axis)) == (None if is_right(axis) else code)
 
 
+OPERATORS = ("+", "-", "*", "/", "%", "&", "|", "^", "<<", ">>")
+
+
+@for_each("sign", OPERATORS)
+@for_each(("left", "right"), product(("out", "(out + i)", "n", "i", "3"), repeat=2))
+def test_pointers_move_by_integers_and_do_nothing_else(sign: str, left: str, right: str) -> None:
+    pointers = ["out" in left, "out" in right]
+    moves = (sign == "+" and sum(pointers) == 1) or (sign == "-" and pointers == [True, False])
+    source = f"{HEAD}{left} {sign} {right};\n}}"
+    if moves or not any(pointers):
+        parse(source, "f.c").module()
+        return
+    try:
+        parse(source, "f.c").module()
+    except TileirError as error:
+        assert (error.code, error.location.line) == ("TIR1003", 3)
+    else:
+        raise AssertionError(source)
+
+
+def test_a_range_has_the_size_of_the_declaration_that_it_is_in() -> None:
+    """And none elsewhere, whatever was declared before."""
+    assert code_of("int u[8] = get_global_range(0)") is None
+    assert code_of("get_global_range(0)") == "TIR1003"
+    assert code_of("get_global_range(0)[8]") is not None
+
+
 FLOATS = {"half": np.float16, "float": np.float32, "double": np.float64}
 
 
