@@ -346,12 +346,51 @@ BUGS_OF_SYNCHRONIZATION: tuple[Bug, ...] = (
          "        self.tally.touch_shared("),
     ),
     *bugs_in("tileir/interp/strided_access.py", ("tests/interp/test_fast_paths.py",),
-        ("elements that are written may meet",
+        ("elements that are written may be one",
          "if region.denied_write or not pattern.distinct if write else "
          "region.denied_read:",
          "if region.denied_write if write else region.denied_read:"),
         ("what steps back may begin before the region",
          "if (first | pattern.bits) & (size - 1) or first + pattern.low < 0:",
          "if (first | pattern.bits) & (size - 1) or first < 0:"),
+    ),
+    *bugs_in("backend/shared_memory/hazards.py", (
+        "tests/backend/shared_memory/test_moving_accesses.py",
+    ),
+        ("what is left of a distance is on the other side",
+         "start=a.form.start + rest))",
+         "start=a.form.start - rest))"),
+        ("what else is added to an index does not move it",
+         "if form is None or form.terms != frozenset({(value, 1)}):",
+         "if form is None or (value, 1) not in form.terms:"),
+    ),
+    *bugs_in("backend/shared_memory/thread_conflicts.py", (
+        "tests/backend/shared_memory/test_thread_conflicts.py",
+    ),
+        ("the first owner of an element is thread 0",
+         "return a.threads is AccessingThreads.FIRST and not isinstance(a.type, "
+         "Tile)",
+         "return a.threads is AccessingThreads.FIRST"),
+        ("what moves forward passes what comes later",
+         "return spans_disjoint(a, b) and (_span(b) > _span(a)) is (step > 0)",
+         "return spans_disjoint(a, b) and (_span(b) > _span(a)) is (step < 0)"),
+    ),
+    *bugs_in("backend/shared_memory/mask_extents.py", (
+        "tests/backend/shared_memory/test_mask_extents.py",
+    ),
+        ("unsigned bounds are signed",
+         'bound = op.rhs.bits if op.predicate_.value.startswith("u") else '
+         "int(op.rhs.value)",
+         "bound = int(op.rhs.value)"),
+    ),
+    *bugs_in("tileir/interp/strided_access.py", ("tests/interp/test_fast_paths.py",),
+        ("elements that are undefined are read as they are",
+         "if region is None or region.holes is not None or region.undef is not "
+         "None:",
+         "if region is None or region.holes is not None:"),
+        ("elements that are promised not to change are written",
+         "        if write and region.fixed is not None:\n"
+         "            return None\n",
+         ""),
     ),
 )  # fmt: skip

@@ -295,9 +295,9 @@ def test_an_additional_dimension_takes_steps_of_all_its_terms(first: int, second
 def test_dimensions_are_merged_until_a_tensor_map_has_them(seed: int) -> None:
     """A dimension whose stride is a multiple of that of another one is a part of it."""
     chance = random.Random(seed)
-    products = ("k*p1", "k*s*p0", "k*s*t*i", "s*i", "s*t*p1", "t*p0", "k*p0", "k*s*p1", "s*t*i")
+    monomials = ("k*p1", "k*s*p0", "k*s*t*i", "s*i", "s*t*p1", "t*p0", "k*p0", "k*s*p1", "s*t*i")
     more = {
-        x: chance.choice((1, 2, 3, -4, 6)) for x in chance.sample(products, chance.randint(3, 6))
+        x: chance.choice((1, 2, 3, -4, 6)) for x in chance.sample(monomials, chance.randint(3, 6))
     }
     starts, strides = [{"p0": 4}, dict[str, int]()], [{"m": 1}, {"one": 1}]
     text = kernel(random.Random(1), starts, strides, more, [])
@@ -305,8 +305,8 @@ def test_dimensions_are_merged_until_a_tensor_map_has_them(seed: int) -> None:
     assert not isinstance(access, Refusal), access
     for _ in range(10):
         check(one, access, some_numbers(chance))
-    factors = {"".join(sorted(set(x.split("*")) & {"k", "s", "t"})) for x in more}
-    assert len(access.dimensions) == min(5, 2 + len(factors))
+    strides_of_host = {"".join(sorted(set(x.split("*")) & {"k", "s", "t"})) for x in more}
+    assert len(access.dimensions) == min(5, 2 + len(strides_of_host))
 
 
 STEPS = [

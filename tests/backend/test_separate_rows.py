@@ -281,7 +281,7 @@ STORE = """
   %above.{a} = broadcast i1<2, 4> %few.{a}
   %both.{a} = and i1<2, 4> %above.{a}, %below.{a}
   %stride.{a} = {stride}
-  %rn.{a} = mul i32<2, 4> {factors} {{overflow = nsw}}
+  %rn.{a} = mul i32<2, 4> {multiplied} {{overflow = nsw}}
   %cs.{a} = broadcast i32<2, 4> %columns.{a}
   %at.{a} = add i32<2, 4> %rn.{a}, %cs.{a} {{overflow = nsw}}
   %base.{a} = {base}
@@ -310,7 +310,7 @@ PARTS: dict[str, tuple[dict[str, str], ...]] = {
         {"test": LESS.replace("slt", "ult")}, {"test": OPPOSITE},
         {"test": LESS.replace("%columns.{a}, %bound.{a}", "%bound.{a}, %columns.{a}")},
     ),
-    "factors": ({"factors": "%wide, %stride.{a}"}, {"factors": "%stride.{a}, %wide"}),
+    "multiplied": ({"multiplied": "%wide, %stride.{a}"}, {"multiplied": "%stride.{a}, %wide"}),
     "base": (
         {"base": "splat i32*<2, 4> %y", "offset": "splat i32<2, 4> 0"},
         {"base": "splat i32*<2, 4> %yk", "offset": "splat i32<2, 4> %k"},
@@ -322,7 +322,7 @@ PARTS: dict[str, tuple[dict[str, str], ...]] = {
 }  # fmt: skip
 """The parts of a store. The first one of each kind is in rows."""
 REPLACED = {
-    ("columns", 1), ("stride", 1), ("stride", 2), ("factors", 1), ("base", 1), ("mask", 1),
+    ("columns", 1), ("stride", 1), ("stride", 2), ("multiplied", 1), ("base", 1), ("mask", 1),
 }  # fmt: skip
 """Parts with which a store is in rows as well."""
 

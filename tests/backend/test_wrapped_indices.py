@@ -402,7 +402,7 @@ def test_lanes_are_followed_to_where_the_interpreter_has_them(
 PREDICATE = "%few, _ = icmp (i1, i1) %s, 1000 {predicate = slt}\n  "
 COMPARED = "%in, _ = icmp (i1<16, 16>, i1<16, 16>) %rs, %m2 {predicate = slt}"
 STORED = "store %pc, %d, %in"
-SUM_OF_ROWS = """%rd = reduce f32<16> %d {axis = 0, combiner = fadd}
+TOTAL_OF_ROWS = """%rd = reduce f32<16> %d {axis = 0, combiner = fadd}
   %re = expand_dims f32<1, 16> %rd {axis = 0}
   %dd = broadcast f32<16, 16> %re
   store %pc, %dd, %in"""
@@ -414,7 +414,7 @@ OTHER_PROGRAMS: dict[str, tuple[str, str]] = {
     "not below": (COMPARED, COMPARED.replace("%in, _", "_, %in")),
     "columns": (COMPARED, COMPARED.replace("%rs", "%columns")),
     "no mask": (STORED, "store %pc, %d"),
-    "a sum of rows": (STORED, SUM_OF_ROWS),
+    "a sum of rows": (STORED, TOTAL_OF_ROWS),
     "every second row": (REMAINDER, "%far = add i32<16> %row, %i\n  "
                          + REMAINDER.replace("%row", "%far")),
     "the index is stored": (STORED, "%fw = sitofp f32<16, 16> %down\n  %dd = fadd f32<16, 16> %d, "

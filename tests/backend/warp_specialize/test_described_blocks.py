@@ -91,3 +91,39 @@ def test_volatile_accesses_and_those_under_predicates_keep_their_pointers(name: 
         result = print_module(run(parse(changed), "infer-descriptors").module)
         word = "descriptor_load" if plain is LOADED else "descriptor_store"
         assert (word in result) is described
+
+
+STARTS = [("sub i32 %s, 16", 16), ("sub i32 %s, %from", 0), ("add i32 %from, %s", 0)]
+"""First rows of blocks, and the argument %s for which that of the first instance is 0."""
+
+
+@for_each(("first", "origin"), STARTS)
+def test_a_start_of_0_is_not_negative(first: str, origin: int) -> None:
+    text = kernel("row < ms", "col < ns")
+    text = text.replace("  %i = make_range", f"  %begin = {first}\n  %i = make_range")
+    text = text.replace("splat i32<16, 1> %from", "splat i32<16, 1> %begin")
+    module = run(parse(text), "infer-descriptors").module
+    for number in (origin - 1, origin, origin + 1):
+        x, y = np.zeros(40 * 24, np.float16), np.zeros((32, 16), np.float32)
+        try:
+            interpret(module, "f", (1,), [x, y, 5, 8, number])
+        except TileirError as error:
+            assert number < origin, (number, str(error))
+        else:
+            assert number >= origin, number
+
+
+def test_vectors_are_stored_by_threads() -> None:
+    """Of matrices the kernel's own store, and no other one."""
+    text = kernel("row < ms", "col < ns")
+    vector = """  %yv = splat f32*<16> %y
+  %pv = getelementptr f32*<16> %yv, %i
+  %ones = splat f32<16> 1.0
+  store %pv, %ones
+  ret"""
+    names = [
+        [op.mnemonic for op in run(parse(each), "infer-descriptors").module.functions["f"].ops]
+        for each in (text, text.replace("  ret", vector))
+    ]
+    assert names[0].count("descriptor_store") == names[1].count("descriptor_store") > 0
+    assert names[1].count("store") == names[0].count("store") + 1

@@ -359,41 +359,6 @@ def test_the_host_guards_what_it_can_compute(name: str) -> None:
         assert (op.inputs[0] in computed) == (op.mnemonic == "assume")
 
 
-@for_each(("name", "origin"), [
-    ("a parameter", 16), ("a parameter and an instance", 0), ("their sum", 0),
-])  # fmt: skip
-def test_a_start_of_0_is_not_negative(name: str, origin: int) -> None:
-    """`origin` is the argument for which the start of the first instance is 0."""
-    text = kernel("row < ms", "col < ns")
-    text = text.replace("  %i = make_range", f"  {STARTS[name]}\n  %i = make_range")
-    text = text.replace("splat i32<16, 1> %from", "splat i32<16, 1> %begin")
-    module = run(parse(text), "infer-descriptors").module
-    for number in (origin - 1, origin, origin + 1):
-        x, y = np.zeros(40 * 24, np.float16), np.zeros((32, 16), np.float32)
-        try:
-            interpret(module, "f", (1,), [x, y, 5, 8, number])
-        except TileirError as error:
-            assert number < origin, (number, str(error))
-        else:
-            assert number >= origin, number
-
-
-def test_vectors_are_stored_by_threads() -> None:
-    """Of matrices the kernel's own store, and no other one."""
-    text = kernel("row < ms", "col < ns")
-    vector = """  %yv = splat f32*<16> %y
-  %pv = getelementptr f32*<16> %yv, %i
-  %ones = splat f32<16> 1.0
-  store %pv, %ones
-  ret"""
-    names = [
-        [op.mnemonic for op in run(parse(each), "infer-descriptors").module.functions["f"].ops]
-        for each in (text, text.replace("  ret", vector))
-    ]
-    assert names[0].count("descriptor_store") == names[1].count("descriptor_store") > 0
-    assert names[1].count("store") == names[0].count("store") + 1
-
-
 def remarks(text: str) -> str:
     return " ".join(r.message for r in run(parse(text), "infer-descriptors").remarks)
 

@@ -135,6 +135,23 @@ def test_axes_and_extents_are_those_that_there_are(call: str, axis: int) -> None
     assert code_of(call.format(axis)) == (None if is_right(axis) else code)
 
 
+@for_each("test", ("true", "false", "2 > 1", "1 > 2", "0.5", "n > 4", "n > 5", "n", "n - 5"))
+@for_each(("then", "otherwise"), (("3", "4"), ("n", "4"), ("3", "*out"), ("n", "*out")))
+def test_choices_take_the_side_of_their_condition(test: str, then: str, otherwise: str) -> None:
+    """Known while compiling or not, in expressions, statements, functions and under predicates."""
+    out = np.full(5, 7, np.int32)
+    text = f"""kernel void k(int n, int* out) {{
+        int a = {then}; int b = {otherwise};
+        *(out + 1) = {test} ? {then} : {otherwise}; *(out + 2) = select({test}, a, b);
+        if ({test}) *(out + 3) = {then}; else *(out + 3) = {otherwise};
+        *(out + 4) = b; @({test}) *(out + 4) = a;
+    }}"""
+    parse(text).kernel()[(1,)](5, out, on="interpreter")
+    numbers = {"3": 3, "4": 4, "n": 5, "*out": 7}
+    holds = test not in ("false", "1 > 2", "n > 5", "n - 5")
+    assert out[1:].tolist() == [numbers[then if holds else otherwise]] * 4
+
+
 OPERATORS = ("+", "-", "*", "/", "%", "&", "|", "^", "<<", ">>")
 
 
