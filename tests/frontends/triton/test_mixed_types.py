@@ -202,6 +202,27 @@ def test_tiles_of_one_number_stay_tiles() -> None:
     assert out.tolist() == [8 * n for n in (4, 10, -21, -2, 1, 1, -7)]
 
 
+@triton.jit
+def with_pointers(x, y, OP: tl.constexpr):
+    if OP == "==":
+        tl.store(x, x == y)
+    elif OP == "where":
+        tl.load(tl.where(tl.program_id(0) > 0, x, y))
+    else:
+        tl.store(x, (x + 1) == (y + 1))
+
+
+@for_each("op", ["==", "where", "moved"])
+@for_each(("a", "b"), itertools.product([np.int32, np.float32, np.int8], repeat=2))
+def test_pointers_have_a_common_type_with_their_own_alone(a: Any, b: Any, op: str) -> None:
+    arrays = np.zeros(8, a), np.zeros(8, b)
+    if a is b:
+        with_pointers.warmup(*arrays, OP=op, grid=(1,))
+    else:
+        with pytest.raises(triton.CompilationError, match="no common type"):
+            with_pointers.warmup(*arrays, OP=op, grid=(1,))
+
+
 @for_each("kind", [tl.int1, tl.int8, tl.int16, tl.int32, tl.int64, tl.uint8, tl.uint32, tl.uint64])
 def test_bounds_are_the_least_and_the_largest_number(kind: Any) -> None:
     numbers = (False, True) if kind is tl.int1 else (

@@ -4,7 +4,7 @@ and predicates."""
 from __future__ import annotations
 
 from collections.abc import Callable
-from itertools import product
+from itertools import permutations, product
 from typing import Any
 
 import numpy as np
@@ -236,3 +236,51 @@ def test_what_a_dot_is_added_to_has_the_type_of_the_sum(kind: str, more: str) ->
     y = (np.arange(256) * (1 + 2.0**-30 + 2.0**-20)).astype(names[more])
     parse(text).kernel()[(1,)](x, y, out, on="interpreter")
     assert (out == (x.astype(total) + y.astype(total)).astype(np.float64)).all()
+
+
+INDEX = "i[:, newaxis, newaxis] * 16 + j[newaxis, :, newaxis] * 8 + k[newaxis, newaxis, :]"
+MOVES: dict[str, Callable[[Array], Array]] = {
+    "reshape(a, 8, 8)": lambda a: a.reshape(8, 8), "reshape(a, 64)": lambda a: a.reshape(64),
+    "reshape(a, 2, 2, 4, 4)": lambda a: a.reshape(2, 2, 4, 4),
+    "trans(a)": lambda a: a.transpose(2, 1, 0),
+    **{f"trans(a, {x}, {y}, {z})": lambda a, order=(x, y, z): a.transpose(order)
+       for x, y, z in permutations(range(3))},
+    "trans(reshape(a, 16, 4))": lambda a: a.reshape(16, 4).T,
+}  # fmt: skip
+"""Functions that move the elements of a tile of 4 x 2 x 8."""
+
+
+@for_each("move", MOVES)
+def test_functions_move_elements_as_numpy_does(move: str) -> None:
+    a = np.arange(64, dtype=np.int32).reshape(4, 2, 8)
+    expected, out = MOVES[move](a), np.zeros(64, np.int32)
+    text = f"""kernel void k(int* x, int* out) {{
+        int i[4] = 0 ... 4; int j[2] = 0 ... 2; int k[8] = 0 ... 8; int p[64] = 0 ... 64;
+        int a[4, 2, 8] = *(x + {INDEX}); *(out + p) = reshape({move}, 64); __debug_barrier(); }}"""
+    function = parse(text).kernel()
+    function[(1,)](a.reshape(-1), out, on="interpreter")
+    assert (out == expected.reshape(-1)).all()
+    assert sum(op.mnemonic.endswith("barrier") for op in parse(text).module().kernel().ops) == 1
+
+
+@for_each("shapes", product((16, 32, 64), repeat=3))
+def test_dots_of_any_sizes(shapes: tuple[int, int, int]) -> None:
+    """The second extent of the first operand is the first extent of the second."""
+    m, k, n = shapes
+    text = f"""kernel void k(float* x, float* y, float* out) {{
+        int i[{m}] = 0 ... {m}; int j[{n}] = 0 ... {n}; int t[{k}] = 0 ... {k};
+        float a[{m}, {k}] = *(x + i[:, newaxis] * {k} + t[newaxis, :]);
+        float b[{k}, {n}] = *(y + t[:, newaxis] * {n} + j[newaxis, :]);
+        *(out + i[:, newaxis] * {n} + j[newaxis, :]) = dot(a, b); }}"""
+    x, y = (np.arange(a * b, dtype=np.float32).reshape(a, b) % 5 for a, b in ((m, k), (k, n)))
+    out = np.zeros((m, n), np.float32)
+    parse(text).kernel()[(1,)](x.reshape(-1), y.reshape(-1), out.reshape(-1), on="interpreter")
+    assert (out == x @ y).all()
+    turned = text.replace("dot(a, b)", "dot(b, a)")
+    if n != m:
+        try:
+            parse(turned).module()
+        except TileirError as error:
+            assert error.code == "TIR1003"
+        else:
+            raise AssertionError(turned)
