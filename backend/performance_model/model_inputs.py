@@ -25,7 +25,8 @@ class RoleProfile:
     - `num_stages`: stages of the ring.
     - `groups`: warpgroups that multiply.
     - `elements`, `loads`, `unit`, `limit`: if no tensor map applies, each thread loads `elements`
-      elements by `loads` loads of at least `unit` bytes, and may have `limit` registers.
+      elements by `loads` loads of at least `unit` bytes, and may have `limit` registers. If they
+      are `asynchronous` copies, they take none.
     - `odd`: instructions with an N-major B that has an odd multiple of 8 columns.
     - `arithmetic`: elements that the warpgroups compute; before the matmuls that need them, if
       these have A in `registers`.
@@ -45,6 +46,7 @@ class RoleProfile:
     loads: float = 0.0
     unit: int = 16
     limit: int = 255
+    asynchronous: bool = False
     odd: float = 0.0
     arithmetic: float = 0.0
     registers: bool = False

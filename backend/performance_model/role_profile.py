@@ -46,8 +46,8 @@ def roles_of(
     several = persistent_instances(kernel)
     cluster = ranks(module, kernel) // max(several, 1)
     shared = [copy.multicast for r in load for copy in r.copies()]
-    loads = [each for r in load for each in r.loads()]
-    scattered = sum(scattered_access_count(r.loads(), r.warps) for r in multiply[:1])
+    loads = [each for r in load for each in r.loads("load", "gpu.async_copy")]
+    scattered = sum(scattered_access_count(r.loads("load"), r.warps) for r in multiply[:1])
     return RoleProfile(
         requests=sum(r.requests() for r in load),
         num_stages=min((n for r in load for n in r.num_stages()), default=1),
@@ -56,6 +56,7 @@ def roles_of(
         loads=sum(each.instructions for each in loads),
         unit=min((each.size * each.width for each in loads), default=ALIGNMENT),
         limit=min((r.registers for r in load if r.registers), default=255),
+        asynchronous=bool(loads) and not any(r.loads("load") for r in load),
         odd=sum(r.odd() for r in multiply[:1]),
         arithmetic=sum(r.arithmetic() for r in multiply[:1]),
         registers=any(r.from_registers() for r in multiply[:1]),
@@ -138,16 +139,18 @@ class _Role:
     def num_stages(self) -> Iterator[int]:
         """Yield the number of stages of each buffer that receives blocks in an iteration."""
         for op in self.iteration_ops():
-            if op.mnemonic in ("gpu.tma_load", "gpu.local_store"):
+            if op.mnemonic in ("gpu.tma_load", "gpu.local_store", "gpu.async_copy"):
                 buffer = self._maker(op.buffer)
                 if buffer is not None:
                     yield buffer.shape[0]
 
-    def loads(self) -> list[TileAccess]:
-        """The loads of an iteration that threads issue."""
-        return list(
-            accesses(self.function, (op for op in self.iteration_ops() if op.mnemonic == "load"))
-        )
+    def loads(self, *mnemonics: str) -> list[TileAccess]:
+        """The loads of an iteration that threads issue: ops with one of these mnemonics."""
+        return list(accesses(self.function, self.ops_of_iteration(*mnemonics)))
+
+    def ops_of_iteration(self, *mnemonics: str) -> list[Any]:
+        """The ops of an iteration with one of these mnemonics."""
+        return [op for op in self.iteration_ops() if op.mnemonic in mnemonics]
 
     def stores(self) -> float:
         """The number of stores of threads in an instance."""
