@@ -1027,13 +1027,14 @@ class DerivedOps:
         stage: Item,
         mask: Item | None = None,
         *,
+        offsets: Sequence[int] = ...,
         result: Names = None,
         when: Expr | Value | None = None,
         location: Location | None = None,
     ) -> None:
-        """Start an asynchronous copy from `pointer` to stage `stage` of `buffer`, with zeros
-        where `mask` is false. The data is visible after a wait for the group (PTX ISA,
-        cp.async)."""
+        """Start an asynchronous copy from `pointer` to the part of stage `stage` of `buffer`
+        that begins at `offsets`, with zeros where `mask` is false. The data is visible after a
+        wait for the group (PTX ISA, cp.async)."""
 
     def gpu_async_fence(
         self,

@@ -38,8 +38,8 @@ ODD = (
 )
 WHOLE_COPY = "gpu.async_copy %p, %b, %slot\n  gpu.async_commit\n  gpu.async_wait\n  "
 ROW_COPY = (
-    "%x1 = extract_slice f32*<1, 8> %p, 0, 0\n  gpu.async_copy %x1, %b, 0\n  gpu.async_commit\n"
-    "  gpu.async_wait\n  "
+    "%x1 = extract_slice f32*<1, 8> %p, ROW, 0\n  gpu.async_copy %x1, %b, 0 {offsets = [ROW, 0]}\n"
+    "  gpu.async_commit\n  gpu.async_wait\n  "
 )
 
 
@@ -75,7 +75,14 @@ def test_there_are_as_many_stages_as_requested(stage: int) -> None:
         assert f"no stage {stage}" in run_stage(lines, stage=stage, code="TIR0501", at=at)
 
 
-def test_a_copy_fills_a_stage() -> None:
-    run_stage(ROW_COPY + LOADED, code="TIR0501", at="async_copy")
+def test_copies_fill_parts_of_a_stage() -> None:
+    rows = [ROW_COPY.replace("ROW", str(i)).replace("%x1", f"%x{i}") for i in range(4)]
+    assert run_stage("".join(rows) + LOADED)
+    run_stage("".join(rows[:3]) + LOADED, code="TIR0505", at="store %q")
+    past = rows[0].replace("offsets = [0, 0]", "offsets = [4, 0]")
+    run_stage(past + LOADED, code="TIR0501", at="async_copy")
+
+
+def test_a_window_is_within_a_stage() -> None:
     for row, column in ((1, 0), (0, 1), (-1, 0)):
         run_stage(STORED + WINDOW, row=row, column=column, code="TIR0501", at="local_gather")

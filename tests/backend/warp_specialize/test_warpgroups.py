@@ -78,12 +78,12 @@ def test_warps_test_whether_accumulators_are_scaled_and_rows_have_passed_their_b
 
 
 def running(scale: float, rows: int = 64, columns: int = 32) -> Module:
-    """`running(x, bound, most, y, f)`: the largest of each row of x times `scale` where that is
-    more than the largest of `bound`, else the largest of `most`; and 2 to the power of how much
-    less the latter is, times 0.25."""
+    """`running(x, bound, most, y, f, z)`: the largest of each row of x times `scale` where that is
+    more than the largest of `bound`, else the largest of `most`, also in each element of the row;
+    and 2 to the power of how much less the latter is, times 0.25."""
     b = Builder()
-    buffers = dict.fromkeys(("x", "bound", "most", "y", "f"), arg(pointer(F32), aligned=16))
-    with b.kernel("running", **buffers) as (x, bound, most, y, f):
+    buffers = dict.fromkeys(("x", "bound", "most", "y", "f", "z"), arg(pointer(F32), aligned=16))
+    with b.kernel("running", **buffers) as (x, bound, most, y, f, z):
         row, column = b.arange(rows), b.arange(columns)
         place = row[:, None] * columns + column[None, :]
         largest, bounds, kept = (
@@ -94,6 +94,7 @@ def running(scale: float, rows: int = 64, columns: int = 32) -> Module:
         level = b.select(passed, result, kept)
         power = b.exp2((kept - level) * 0.25, fast="approx")
         (y + row).store(level)
+        (z + place).store(level[:, None].broadcast_to(rows, columns))
         (f + row).store(b.select(passed, power, b.full((rows,), 1.0, F32)))
     return b.module()
 
@@ -110,7 +111,8 @@ def test_rows_that_pass_their_bounds(scale: float, passed: float) -> None:
     bound, most = (np.repeat(v[:, None], 32, 1) for v in (bound, most))
     module, machine = running(scale), target("sm_90a")
     expected, scales = np.full(64, 7, np.float32), np.full(64, 7, np.float32)
-    interpret(module, None, (1, 1, 1), [x, bound, most, expected, scales])
+    whole = [np.full((64, 32), 7, np.float32) for _ in range(2)]
+    interpret(module, None, (1, 1, 1), [x, bound, most, expected, scales, whole[0]])
     done = run_pipeline(module, machine, Options(num_warps=4), None)
     laid_out = print_module(done.stages["layouts"])
     assert "gpu.conditional_row_max" in laid_out and "exp2" not in laid_out
@@ -119,9 +121,10 @@ def test_rows_that_pass_their_bounds(scale: float, passed: float) -> None:
         np.ones(64, np.float32),
         done.stages["barriers"],
     )
-    arguments = [x, bound, most, actual, times]
+    arguments = [x, bound, most, actual, times, whole[1]]
     simt.run(last, done.kernel, (1, 1, 1), arguments, machine, done.memory, done.num_warps)
     np.testing.assert_array_equal(actual, expected)
+    np.testing.assert_array_equal(*whole)
     np.testing.assert_allclose(times, scales, rtol=1e-6)
 
 
