@@ -115,6 +115,7 @@ def test_the_rows_of_a_thread_take_one_address() -> None:
     assert len(re.findall(r"\bmul\.lo\.s64", ptx)) < 16
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("transposed", [False, True])
 def test_results_where_a_thread_copies_many_rows(transposed: bool) -> None:
     arguments = problem(130, 142, 70, transposed)
