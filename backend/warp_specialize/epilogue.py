@@ -20,6 +20,7 @@ from tileir.ops.descriptor import DescriptorReduce, DescriptorStore, MakeDescrip
 from tileir.ops.gpu import BlockBarrier, LocalLoad, LocalStore, SharedAlloc
 from tileir.ops.hopper import AsyncFence, TensorMap, TmaStore, TmaWait
 from tileir.ops.shape import Reshape
+from tileir.passes.dce import dce
 from tileir.types import (
     F32,
     I32,
@@ -179,7 +180,7 @@ def build_epilogue(function: Function, paths: Mapping[Op, StorePath]) -> Functio
     if not paths:
         return function
     role = _EpilogueBuilder(paths, definitions(function))
-    return function.with_blocks({n: role.block(b) for n, b in function.blocks.items()})
+    return dce(function.with_blocks({n: role.block(b) for n, b in function.blocks.items()}))
 
 
 @attrs.frozen(eq=False)
