@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 from functools import cache
 
-import numpy as np
 import pytest
 
 from tests.backend.test_layout_conversion import machine, numbered_tile, numbers
