@@ -160,7 +160,6 @@ def warp_specialize(
           %more, _ = icmp (i1, i1) %j, %k {predicate = slt}
           cond_br %more, loop, done
         done:
-          %f = make_descriptor tensor_desc<f32<64, 16>> %c, [i32 64, i32 16], [i32 16, i32 1]
           %p = program_id i32
           gpu.tma_wait
           gpu.barrier
