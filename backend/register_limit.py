@@ -306,11 +306,9 @@ class RegisterChoice:
             return None
         before, likely = live_halves(ptx), list[Likely]()
         for variant, text in texts.items():
-            part, is_for_loads = (
-                live_halves(text) / max(1, before),
-                self._is_for_loads(variant, code),
-            )
-            most = _ALIVE_OF_WAITING if is_for_loads else _ALIVE.get(variant, inf)
+            part, most = live_halves(text) / max(1, before), _ALIVE.get(variant, inf)
+            if self._is_for_loads(variant, code):
+                most = _ALIVE_OF_WAITING
             if part <= most:
                 likely.append(Likely(variant, text, part))
         return min(likely, key=lambda each: each.part, default=None)

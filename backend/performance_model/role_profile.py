@@ -99,7 +99,7 @@ class _Role:
 
     def copies(self) -> list[Any]:
         """The copies of an iteration."""
-        return [op for op in self.iteration_ops() if op.mnemonic == "gpu.tma_load"]
+        return self.ops_of_iteration("gpu.tma_load")
 
     def requests(self) -> float:
         """The number of requests of an iteration's copies to the L2 for cache lines. If several
@@ -138,11 +138,10 @@ class _Role:
 
     def num_stages(self) -> Iterator[int]:
         """Yield the number of stages of each buffer that receives blocks in an iteration."""
-        for op in self.iteration_ops():
-            if op.mnemonic in ("gpu.tma_load", "gpu.local_store", "gpu.async_copy"):
-                buffer = self._maker(op.buffer)
-                if buffer is not None:
-                    yield buffer.shape[0]
+        for op in self.ops_of_iteration("gpu.tma_load", "gpu.local_store", "gpu.async_copy"):
+            buffer = self._maker(op.buffer)
+            if buffer is not None:
+                yield buffer.shape[0]
 
     def loads(self, *mnemonics: str) -> list[TileAccess]:
         """The loads of an iteration that threads issue: ops with one of these mnemonics."""
