@@ -138,10 +138,11 @@ class _Role:
 
     def num_stages(self) -> Iterator[int]:
         """Yield the number of stages of each buffer that receives blocks in an iteration."""
-        for op in self.ops_of_iteration("gpu.tma_load", "gpu.local_store", "gpu.async_copy"):
-            buffer = self._maker(op.buffer)
-            if buffer is not None:
-                yield buffer.shape[0]
+        for op in self.iteration_ops():
+            if op.mnemonic in ("gpu.tma_load", "gpu.local_store", "gpu.async_copy"):
+                buffer = self._maker(op.buffer)
+                if buffer is not None:
+                    yield buffer.shape[0]
 
     def loads(self, *mnemonics: str) -> list[TileAccess]:
         """The loads of an iteration that threads issue: ops with one of these mnemonics."""
