@@ -86,6 +86,7 @@ def vllm(module: str):
         from triton.language.extra import libdevice  # type: ignore[import-not-found]
 
         modules = {"triton": triton, "tl": tl, "tldevice": libdevice, "HAS_TRITON": True}
+        modules["use_tensor_descriptor"] = lambda *_: False
         _stand_in("triton_utils", modules)
         _stand_in("attention.backends.utils", {"PAD_SLOT_ID": -1})
         _stand_in("platforms", {"current_platform": _Platform()})
