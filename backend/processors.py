@@ -12,6 +12,9 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from tileir.backend.target import Target
 
+MAX_REGISTERS = 255
+"""Registers of 32 bits of one thread (CUDA C++ Programming Guide, "Technical Specifications")."""
+
 OLDEST = {
     "sm_70": 60, "sm_72": 61, "sm_75": 63, "sm_80": 70, "sm_86": 71, "sm_87": 74, "sm_89": 78,
     "sm_90": 78, "sm_90a": 80, "sm_100": 86, "sm_100a": 86, "sm_100f": 88, "sm_101": 86,
@@ -64,8 +67,8 @@ def _sizes(target: Target) -> Iterator[str]:
         yield f"a warp has 32 lanes, not {target.lanes!r}"
     if not 32 <= target.max_threads <= 1024 or target.max_threads % 32:
         yield f"max_threads is a multiple of 32 up to 1024, not {target.max_threads!r}"
-    if not 32 <= target.max_registers <= 255:
-        yield f"max_registers is in 32 to 255, not {target.max_registers!r}"
+    if not 32 <= target.max_registers <= MAX_REGISTERS:
+        yield f"max_registers is in 32 to {MAX_REGISTERS}, not {target.max_registers!r}"
 
 
 def _version_text(version: int) -> str:

@@ -6,6 +6,7 @@ from typing import Any
 
 import attrs
 
+from tileir.backend.processors import MAX_REGISTERS, faults
 from tileir.errors import CompileError, Diagnostic, UnsupportedError
 from tileir.types import BF16, F16, F32, Element
 
@@ -52,7 +53,7 @@ class Target:
     blocks_per_processor: int
     max_threads: int = 1024
     """Threads of one block."""
-    max_registers: int = 255
+    max_registers: int = MAX_REGISTERS
     """Registers of 32 bits of one thread."""
     registers_per_processor: int = REGISTERS_PER_PROCESSOR
     lanes: int = 32
@@ -79,8 +80,6 @@ class Target:
     """cp.async.bulk, tensor maps and mbarriers with transaction counts."""
 
     def __attrs_post_init__(self) -> None:
-        from tileir.backend.processors import faults
-
         diagnostics = [
             Diagnostic("TIR0718", f"target {self.name}: {text}") for text in faults(self)
         ]

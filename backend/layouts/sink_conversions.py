@@ -13,6 +13,7 @@ import attrs
 from tileir.analysis.liveness import liveness
 from tileir.analysis.loops import loops
 from tileir.analysis.uses import defining_blocks, uses
+from tileir.backend.processors import MAX_REGISTERS
 from tileir.effects import Effects
 from tileir.ir import Block, Function
 from tileir.layout import Layout
@@ -32,7 +33,7 @@ _ARRIVAL = "gpu.named_barrier_arrive"
 _SHAPES = (Broadcast, ExpandDims, Reshape)
 """Ops that only rename registers."""
 
-_MAX_LIVE = 3 * 255 // 2
+_MAX_LIVE = 3 * MAX_REGISTERS // 2
 """Registers of a thread that values may take, whole tiles computed op by op, where loads are moved
 up. ptxas computes a few elements at a time, in fewer: with more than these it spills what it would
 otherwise not."""

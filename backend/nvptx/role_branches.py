@@ -8,16 +8,14 @@ from collections.abc import Iterator, Mapping
 from typing import Any, cast
 
 from tileir.backend.nvptx.thread import LlvmThread
+from tileir.backend.processors import MAX_REGISTERS
+from tileir.backend.target import REGISTER_GRAIN, REGISTERS_PER_PROCESSOR
 from tileir.types import I32
 
 Handle = str
 
-_REGISTERS = 65536
-_MOST = 255
-_UNIT = 8
 _GROUP = 4
-"""Registers of a multiprocessor and of a thread at most; a thread's are a multiple of the unit.
-Warps of a warpgroup."""
+"""Warps of a warpgroup."""
 
 
 _DIVISION = re.compile(r"[usf](div|rem) ")
@@ -29,7 +27,8 @@ class KernelWithRoles(LlvmThread):
 
     def __init__(self, threads: int, limit: int | None, scope: str = "") -> None:
         super().__init__(scope=scope)
-        self.launched = limit or min(_MOST, _REGISTERS // threads // _UNIT * _UNIT)
+        each = REGISTERS_PER_PROCESSOR // threads // REGISTER_GRAIN * REGISTER_GRAIN
+        self.launched = limit or min(MAX_REGISTERS, each)
         self.threads = threads
 
     def role(self, lowering: Any, op: Any) -> None:

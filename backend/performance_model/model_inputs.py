@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 import attrs
 
+from tileir.backend.processors import MAX_REGISTERS
 from tileir.backend.target import Target
 
 _SPILL = 0.02
@@ -45,7 +46,7 @@ class RoleProfile:
     elements: float = 0.0
     loads: float = 0.0
     unit: int = 16
-    limit: int = 255
+    limit: int = MAX_REGISTERS
     asynchronous: bool = False
     odd: float = 0.0
     arithmetic: float = 0.0
@@ -77,7 +78,7 @@ class ResourceUse:
     registers: int
     stages: int = 1
     fragments: float = 0.0
-    limit: int = 255
+    limit: int = MAX_REGISTERS
     words: int | None = None
     roles: RoleProfile | None = None
     gathers: float = 0.0

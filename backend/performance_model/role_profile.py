@@ -18,6 +18,7 @@ from tileir.backend.performance_model.accesses import (
 )
 from tileir.backend.performance_model.model_inputs import RoleProfile
 from tileir.backend.performance_model.model_warp_specialized import HALF, LINE
+from tileir.backend.processors import MAX_REGISTERS
 from tileir.backend.tma.host_plan import ALIGNMENT, MapValues
 from tileir.ir import Function, Module
 from tileir.op import Op
@@ -55,7 +56,7 @@ def roles_of(
         elements=float(sum(each.elements for each in loads)),
         loads=sum(each.instructions for each in loads),
         unit=min((each.size * each.width for each in loads), default=ALIGNMENT),
-        limit=min((r.registers for r in load if r.registers), default=255),
+        limit=min((r.registers for r in load if r.registers), default=MAX_REGISTERS),
         asynchronous=bool(loads) and not any(r.loads("load") for r in load),
         odd=sum(r.odd() for r in multiply[:1]),
         arithmetic=sum(r.arithmetic() for r in multiply[:1]),

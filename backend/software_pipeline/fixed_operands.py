@@ -8,6 +8,7 @@ from typing import cast
 from tileir.analysis.loops import Loop
 from tileir.analysis.uses import defining_blocks, definitions
 from tileir.backend.layouts.dot_layouts import layouts_of, mma_of
+from tileir.backend.processors import MAX_REGISTERS
 from tileir.backend.shared_memory.shared_tile import SharedTile, full_swizzle
 from tileir.backend.software_pipeline.expand import dots_of
 from tileir.ir import Function
@@ -18,9 +19,9 @@ from tileir.values import Constant, Operand, Value
 
 _LANES = 32
 _MOST_REGISTERS = 192
-"""Registers of a thread, of at most 255, that tiles may take: addresses, and the fragments of one
+"""Registers of a thread that tiles may take: addresses, and the fragments of one
 step of K take the others."""
-_OTHER_REGISTERS = 255 - _MOST_REGISTERS
+_OTHER_REGISTERS = MAX_REGISTERS - _MOST_REGISTERS
 
 
 def fixed_operands(

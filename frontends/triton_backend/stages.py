@@ -14,6 +14,7 @@ import attrs
 import tileir
 from tileir.backend import CompiledKernel, compile as compile_module
 from tileir.backend.permission import library_calls
+from tileir.backend.processors import MAX_REGISTERS
 from tileir.errors import (
     Diagnostic,
     InfeasibleError,
@@ -49,9 +50,6 @@ have such tiles, for Triton has no limit, and ptxas spills what does not fit."""
 
 _FEWEST_REGISTERS = 32
 """The smallest register limit of tileir; Triton accepts smaller ones."""
-
-_MOST_REGISTERS = 255
-"""The registers that a thread can have. ptxas takes a larger limit for this one."""
 
 
 @attrs.frozen(slots=False, eq=False)
@@ -168,7 +166,7 @@ def _refusal(metadata: dict[str, Any], options: Any, instrumented: bool) -> str:
 def _register_limit(options: Any) -> int | None:
     """The limit of the registers of a thread that the options state, if they state one."""
     limit = getattr(options, "maxnreg", None)
-    return None if limit is None else min(limit, _MOST_REGISTERS)
+    return None if limit is None else min(limit, MAX_REGISTERS)
 
 
 def _refusal_of_descriptors(settings: Settings, metadata: dict[str, Any], options: Any) -> str:
