@@ -149,9 +149,10 @@ def all_cases() -> dict[str, Case]:
     from importlib import import_module
 
     for package in (
-        "liger", "fla", "fla_more", "flag_gems", "others", "inductor", "inductor_models",
+        "liger", "unsloth", "fla", "fla_more", "flag_gems", "others", "inductor", "inductor_models",
         "tutorials", "matmuls", "gemms", "attentions", "mamba", "quantised", "single", "lmdeploy",
-        "servers", "training", "packages_more", "wider", "low_bits", "vllm", "sglang",
+        "servers", "training", "packages_more", "wider", "low_bits", "steps", "zoo", "vllm",
+        "sglang",
     ):  # fmt: skip  # sglang comes last, since it replaces a function of Triton
         import_module(f"cases_{package}")
     return CASES

@@ -147,3 +147,100 @@ case("solve_tril", "ops.utils.solve_tril", "solve_tril",
      lambda d: normal(d, B, T, H, 64, dtype=F32, grad=False, scale=0.1)
      * (torch.arange(T, device=d)[:, None] % 64 > torch.arange(64, device=d))[None, :, None],
      forward=True)  # fmt: skip
+
+# States that learn, gates and steps of one token --------------------------------------------------
+WIDTH = H * 64
+case("fused_chunk_ttt_linear", "ops.ttt", "fused_chunk_ttt_linear", heads(), unit(), heads(),
+     lambda d: normal(d, H, 64), lambda d: normal(d, H, 64), rate(1))  # fmt: skip
+for _name in ("chunk_cyfa", "fused_recurrent_cyfa"):
+    case(_name, "ops.cyfa", _name, heads(), heads(), heads(), decay(), rate(dtype=F32),
+         rate(dtype=F32), lambda d: normal(d, H, 15, 15, dtype=F32), lambda d: normal(d, 64),
+         lambda d: normal(d, 64), lambda d: 1e-6, lambda d: 1e-6,
+         forward=_name.startswith("fused"))  # fmt: skip
+case("gated_delta_product", "ops.gated_delta_product", "chunk_gated_delta_product", heads(),
+     lambda d: F.normalize(normal(d, B, 2 * T, H, 64, grad=False), dim=-1).requires_grad_(),
+     heads(length=2 * T), lambda d: None,
+     lambda d: torch.rand(B, 2 * T, H, device=d).requires_grad_(), num_householder=2)  # fmt: skip
+case("fused_recurrent_comba", "ops.comba", "fused_recurrent_comba", heads(128), unit(128),
+     unit(128), heads(128), decay(), rate(), forward=True)  # fmt: skip
+case("fused_recurrent_precond_gated_delta_rule", "ops.precond_gated_delta_rule",
+     "fused_recurrent_precond_gated_delta_rule", heads(), unit(), heads(), decay(),
+     lambda d: None, lambda d: None, rate(dtype=F32), decay(), rate(dtype=F32),
+     forward=True)  # fmt: skip
+case("chunk_precond_kda_gradient", "ops.precond_kda", "chunk_precond_kda", heads(), unit(),
+     heads(), decay(64), decay(), rate(dtype=F32), rate(dtype=F32))  # fmt: skip
+case("sinkhorn", "ops.utils.sinkhorn.ops", "sinkhorn",
+     lambda d: normal(d, B * T, 8, 8, dtype=F32))  # fmt: skip
+case("kda_gate", "ops.kda.gate", "fused_kda_gate", heads(), lambda d: normal(d, H, dtype=F32),
+     lambda d: normal(d, WIDTH, dtype=F32))  # fmt: skip
+case("kda_gate_cumsum", "ops.kda.gate", "kda_gate_chunk_cumsum", heads(128),
+     lambda d: normal(d, H, dtype=F32), chunk_size=64, forward=True)  # fmt: skip
+case("gdn_gate", "ops.gated_delta_rule.gate", "fused_gdn_gate",
+     lambda d: normal(d, B, T, H, dtype=F32), lambda d: normal(d, H, dtype=F32),
+     lambda d: normal(d, H, dtype=F32))  # fmt: skip
+case("gdn_gate_cumsum", "ops.gated_delta_rule.gate", "gdn_gate_chunk_cumsum",
+     lambda d: normal(d, B, T, H, dtype=F32), lambda d: normal(d, H, dtype=F32), chunk_size=64,
+     forward=True)  # fmt: skip
+case("beta_sigmoid", "ops.common.gate", "fused_beta_sigmoid", lambda d: normal(d, B, T, H),
+     reference=torch.sigmoid)  # fmt: skip
+case("rwkv7_mix", "ops.rwkv7.fused_addcmul", "fused_addcmul_rwkv7", lambda d: normal(d, B, T, 2048),
+     lambda d: normal(d, B, T, 2048), *[lambda d: normal(d, 1, 1, 2048)] * 6, forward=True,
+     reference=lambda x, d, *w: [x + d * r for r in w])  # fmt: skip
+case("rwkv7_keys", "ops.rwkv7.fused_k_update", "fused_k_rwkv7", lambda d: normal(d, B, T, 2048),
+     lambda d: normal(d, B, T, 2048), lambda d: normal(d, 2048),
+     reference=lambda k, a, w: k.addcmul(k * (a - 1), w))  # fmt: skip
+case("rwkv7_output", "ops.rwkv7.gate_output_correction", "gate_output_correction",
+     lambda d: normal(d, B, T, WIDTH), heads(), heads(), lambda d: normal(d, H, 64), heads(),
+     lambda d: normal(d, B, T, WIDTH),
+     reference=lambda o, r, k, w, v, g:
+     (o + ((r * k * w).sum(-1, keepdim=True) * v).flatten(2)) * g)  # fmt: skip
+case("rwkv7_channels", "ops.rwkv7.channel_mixing", "channel_mixing_rwkv7",
+     lambda d: normal(d, B, T, 1024), lambda d: normal(d, B, 1024), lambda d: normal(d, 1024),
+     lambda d: normal(d, 1024, 4096, scale=0.03), lambda d: normal(d, 4096, 1024, scale=0.03),
+     forward=True, inplace=False)  # fmt: skip
+case("token_shift_long", "modules.token_shift", "token_shift", lambda d: normal(d, 1, 8192, 1024))
+case("rms_norm_gated_groups", "modules.norm.layernorm_gated", "rmsnorm_fn",
+     lambda d: normal(d, B * T, 4096), lambda d: normal(d, 4096), lambda d: None,
+     lambda d: normal(d, B * T, 4096), group_size=128)  # fmt: skip
+case("l2norm_rows", "modules.norm.l2norm", "l2norm", lambda d: normal(d, B * T, 2048),
+     reference=lambda x: F.normalize(x, dim=-1))  # fmt: skip
+
+
+@lambda make: add("fla/attn_decode", make)
+def _attn_decode(device):
+    q, k, v = (normal(device, 1, length, count, 128, grad=False)
+               for length, count in ((16, 32), (16 * T, 4), (16 * T, 4)))  # fmt: skip
+    starts = torch.arange(17, device=device, dtype=torch.int32) * T
+    call = op("ops.attn.decoding", "attn_decoding_one_step")
+    return forward_step(lambda q, k, v: call(q, k, v, cu_seqlens=starts), q, k, v)
+
+
+@lambda make: add("fla/mesa_net_decode", make)
+def _mesa_decode(device):
+    q, k, v = (F.normalize(normal(device, 64, 16, 64, dtype=F32, grad=False), dim=-1)
+               for _ in range(3))  # fmt: skip
+    g, beta = -torch.rand(64, 16, device=device), torch.rand(64, 16, device=device)
+    states = [k[..., None] * t[..., None, :] for t in (k, v)]
+    call = op("ops.mesa_net.decoding_one_step", "mesa_net_decoding_one_step")
+    lamb = torch.rand(16, 64, device=device) + 0.5
+    return forward_step(call, q, k, v, g, lamb, beta, *states)
+
+
+@lambda make: add("fla/causal_conv1d_update", make)
+def _conv_update(device):
+    x, w = normal(device, 128, 4096, grad=False), normal(device, 4096, 4, grad=False)
+    kept = normal(device, 128, 4096, 4, grad=False)
+    call = op("modules.causal_conv1d.ops", "causal_conv1d_update")
+    return forward_step(lambda x, k, w: call(x, k.clone(), weight=w, activation="silu")[0], x,
+                        kept, w)  # fmt: skip
+
+
+@lambda make: add("fla/wall_attn_decode", make)
+def _wall_decode(device):
+    q, p = (normal(device, 16, 1, 16, 64, grad=False) for _ in range(2))
+    k, v = (normal(device, 16, T, 4, 64, grad=False) for _ in range(2))
+    g = F.logsigmoid(normal(device, 16, T, 4, 64, dtype=F32, grad=False)).cumsum(1) / 64
+    build = op("ops.wall_attn.decode", "build_wall_kv_cache")
+    keys, rest = build(k.repeat_interleave(4, 2), g.repeat_interleave(4, 2), 64)
+    call = op("ops.wall_attn.decode", "parallel_wall_attn_decode")
+    return forward_step(lambda *t: call(*t, None, 0.125, 64), q, v, p, keys, rest)
