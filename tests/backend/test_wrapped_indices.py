@@ -94,14 +94,16 @@ def kernel(kind: str, rounding: str, end: str = "store", wrapped: str = WRAPPED)
     return parse(text.replace("sext i32<16> %i", "add i32<16> %i, 0"))
 
 
-def stored_result(module: Any, start: int, extent: int, first: int = 32) -> np.ndarray | None:
+def stored_result(
+    module: Any, start: int, extent: int, first: int = 32, *more: np.ndarray
+) -> np.ndarray | None:
     """The results; None where the kernel ends with an error. The array begins at row `first` of
-    64."""
+    64. `more`: arguments of further parameters."""
     buffer = np.arange(16 * 64, dtype=np.float16) % 7
     out = np.full((16, 16), -1, np.float32)
     middle = buffer[16 * first :]
     try:
-        tileir.interpret(module, "k", (1,), [middle, out, start, extent])
+        tileir.interpret(module, "k", (1,), [middle, out, start, extent, *more])
     except tileir.TileirError:
         return None
     return out
@@ -254,16 +256,18 @@ def test_remainders_rounded_down_stay(kind: str) -> None:
 
 def scaled_index_kernel(width: int, other: str = "") -> Any:
     """With 16 * s as the first index, rows before the first one of the array, and a vector added
-    whose elements are at quotients of the wrapped indices by `width`."""
+    whose elements are at quotients of the wrapped indices by `width`, from element 8 of an array
+    of its own on."""
     text = str(kernel("i32", "zero", "added"))
     text = text.replace(
         "%from = splat i32<16> %s",
         "%s16 = mul i32 %s, 16\n  %from = splat i32<16> %s16\n"
         "  %a512 = getelementptr f16* %a, i32 512",
     )
-    text = text.replace("<16, 16> %a\n", "<16, 16> %a512\n").replace("<16> %a\n", "<16> %a512\n")
-    quotient = f"%q16 = sdiv i32<16> %wrapped, {width}\n  %va = splat"
-    text = text.replace("%va = splat", quotient, 1).replace("%va, %wrapped", "%va, %q16")
+    text = text.replace("<16, 16> %a\n", "<16, 16> %a512\n").replace("i32 %m)", "i32 %m, f16* %z)")
+    quotient = f"%q16 = sdiv i32<16> %wrapped, {width}\n  %z8 = getelementptr f16* %z, i32 8\n"
+    text = text.replace("  %va = splat f16*<16> %a", f"  {quotient}  %va = splat f16*<16> %z8", 1)
+    text = text.replace("%va, %wrapped", "%va, %q16")
     if other:  # a second condition of the stores, which is not a comparison of indices
         text = text.replace("store %pc, %sum, %in", f"{other}\n  store %pc, %sum, %both")
     return parse(text)
@@ -280,20 +284,21 @@ LOADED = """%pw = getelementptr f16*<16> %va, %i
 @pytest.mark.parametrize("other", ["", LOADED], ids=["", "more"])
 @pytest.mark.parametrize(("width", "loads"), [(16, 2), (32, 2), (8, 0)])
 def test_a_block_has_one_scale(width: int, loads: int, other: str) -> None:
-    """The quotients of a block are equal, but for the first one of a block of negative indices."""
+    """The quotients of a block are equal, but for the first one of a block of negative indices. The
+    array of scales ends with that of the last index below the extent."""
     module = scaled_index_kernel(width, other)
     function = mask_wrapped_loads(module.kernel())
     assert function is not module.kernel()
     changed = load_scalars(function, function.blocks)
     kinds = [op.results[0].type for op in changed.ops if isinstance(op, Load)]
     assert kinds.count(F16) == loads
-    for extent in (17, 24, 32):
+    other_module = attrs.evolve(module, functions={"k": changed})
+    for extent in (16, 17, 24, 32):
+        scales = np.arange(8 + (16 if other else (extent - 1) // width + 1), dtype=np.float16)
         for block in (-2, -1, 0, 1, 2, 3):
             if 16 * block > -extent:
-                expected = stored_result(module, block, extent, 0)
-                actual = stored_result(
-                    attrs.evolve(module, functions={"k": changed}), block, extent, 0
-                )
+                expected = stored_result(module, block, extent, 0, scales)
+                actual = stored_result(other_module, block, extent, 0, scales)
                 assert expected is not None and actual is not None
                 np.testing.assert_array_equal(actual, expected)
 

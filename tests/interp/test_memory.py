@@ -401,6 +401,42 @@ def test_no_memory_changes_under_an_undefined_predicate(use: str) -> None:
     assert not x.any()
 
 
+USES_OF_LANES = {
+    "store": "store POINTER, VALUE, MASK",
+    "atomic store": "atomic_store POINTER, VALUE, MASK",
+    "update": "%v = atomic_rmw i32<4> POINTER, VALUE, MASK {op = add}",
+    "exchange": "%v = atomic_cas i32<4> POINTER, COMPARED, VALUE, MASK",
+    "load": "%v = load i32<4> POINTER, MASK",
+    "atomic load": "%v = atomic_load i32<4> POINTER, MASK",
+}
+OPERANDS = {
+    "POINTER": ("%p", "%q", "TIR0503"), "MASK": ("%all", "%c", "TIR0504"),
+    "VALUE": ("%i", "%n", "TIR0505"), "COMPARED": ("%i", "%n", "TIR0505"),
+}  # fmt: skip
+"""For each operand: one that is defined, one that is undefined in the last two lanes, and the error
+that this is."""
+
+
+@for_each("use", USES_OF_LANES)
+def test_operands_of_accesses_are_defined_in_lanes_that_take_part(use: str) -> None:
+    """Each operand, undefined where the mask is true, or where it is not."""
+    for operand in (name for name in OPERANDS if name in USES_OF_LANES[use]):
+        for masked in (False, True) if operand != "MASK" else (False,):
+            line, code = USES_OF_LANES[use], OPERANDS[operand][2]
+            for name, (defined, undefined, _) in OPERANDS.items():
+                line = line.replace(name, undefined if name == operand else defined)
+            line = line.replace("%all", "%two") if masked else line
+            lines = (
+                "%all, _ = icmp (i1<4>, i1<4>) %i, 4 {predicate = slt}",
+                "%q = getelementptr i32*<4> %xs, %n", line,
+            )  # fmt: skip
+            body = LANES.replace("USE", "\n  ".join(lines))
+            if masked:
+                run(body, 1, np.arange(4, dtype=np.int32))
+            else:
+                assert "element [2]" in fails(code, line, body, 1, np.arange(4, dtype=np.int32))
+
+
 def test_what_is_loaded_under_an_undefined_predicate_is_undefined() -> None:
     x = np.zeros(4, np.int32)
     run(LANES.replace("USE", "@%c %v = load i32<4> %p"), 1, x)

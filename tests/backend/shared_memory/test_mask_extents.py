@@ -16,8 +16,9 @@ RELATIONS = {
     "slt": operator.lt, "sle": operator.le, "ult": operator.lt, "ule": operator.le,
     "sgt": operator.gt, "sge": operator.ge, "eq": operator.eq, "ne": operator.ne,
 }  # fmt: skip
-Comparison = tuple[int, int, int, str, int]
-"""The dimension, and start, step, relation and bound: `start + step * index < bound`."""
+Comparison = tuple[int, int, int, str, int, bool]
+"""The dimension, and start, step, relation and bound: `start + step * index < bound`; and whether
+it is true where the mask is, not false."""
 
 
 def comparison(choose: random.Random) -> Comparison:
@@ -25,17 +26,18 @@ def comparison(choose: random.Random) -> Comparison:
     start, step = choose.choice((0, 0, 1, 7)), choose.choice((1, 1, 2, 3, 5, 0))
     if choose.random() < 0.2:
         start, step = choose.choice((31, 40)), choose.choice((-1, -2))
-    return choose.randrange(2), start, step, relation, choose.randint(0, 40)
+    bound, holds = choose.randint(0, 40), choose.random() < 0.8
+    return choose.randrange(2), start, step, relation, bound, holds
 
 
 def kernel(comparisons: list[Comparison], choose: random.Random) -> str:
     """A kernel whose tile `%mask` is the conjunction of the comparisons."""
     lines, mask = list[str](), ""
-    for n, (dim, start, step, relation, bound) in enumerate(comparisons):
-        size = SHAPE[dim]
+    for n, (dim, start, step, relation, bound, holds) in enumerate(comparisons):
+        size, result = SHAPE[dim], f"%c{n}" if holds else f"%not{n}"
         unit = f"{size}, 1" if dim == 0 else f"1, {size}"
-        shaped = choose.choice((f"expand_dims i1<{unit}> %c{n} {{axis = {1 - dim}}}",
-                                f"reshape i1<{unit}> %c{n}"))  # fmt: skip
+        shaped = choose.choice((f"expand_dims i1<{unit}> {result} {{axis = {1 - dim}}}",
+                                f"reshape i1<{unit}> {result}"))  # fmt: skip
         lines += [
             f"%i{n} = make_range i32<{size}>", f"%s{n} = mul i32<{size}> %i{n}, {step}",
             f"%a{n} = add i32<{size}> %s{n}, {start}",
@@ -111,10 +113,14 @@ def test_an_access_reaches_the_last_element_that_its_mask_selects(seed: int) -> 
     selected = [
         index
         for index in itertools.product(*map(range, SHAPE))
-        if all(RELATIONS[r](a + s * index[d], bound) for d, a, s, r, bound in comparisons)
+        if all(
+            RELATIONS[r](a + s * index[d], bound) is holds
+            for d, a, s, r, bound, holds in comparisons
+        )
     ]
     assert all(i < n for index in selected for i, n in zip(index, reach, strict=True))
     if selected and all(
-        r in ("slt", "sle", "ult", "ule") and s > 0 for _, _, s, r, _ in comparisons
+        r in ("slt", "sle", "ult", "ule") and s > 0 and holds
+        for _, _, s, r, _, holds in comparisons
     ):
         assert reach == tuple(max(index[d] for index in selected) + 1 for d in range(2))

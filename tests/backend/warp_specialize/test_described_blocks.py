@@ -70,6 +70,64 @@ def test_a_load_after_an_op_that_orders_it_keeps_its_pointers(op: str) -> None:
             assert "an earlier op may write the memory it reads" in outcome.remarks[0].message
 
 
+IN_LOOP = """  br loop
+loop:
+  %k = phi i32 [0, entry], [%next, more]
+  {before}{loaded}  {after}
+  br more
+more:
+  {later}
+  %next = add i32 %k, 1
+  %again, _ = icmp (i1, i1) %next, 2 {{predicate = slt}}
+  cond_br %again, loop, done
+done:
+  {last}
+"""
+"""A load in a loop, and where else there may be an op."""
+
+
+@for_each("op", ORDERING)
+def test_a_load_in_a_loop_is_after_what_an_iteration_does(op: str) -> None:
+    """Whether before the load, after it or in another block; what follows the loop is later."""
+    text = kernel("row < ms", "col < ns").replace("i32 %s)", "i32 %s, i32* noalias %flag)")
+    text = text.replace("noalias %y", "%y").replace("noalias %x", "%x")
+    for place in ("nowhere", "before", "after", "later", "last"):
+        ops = {name: op if name == place else "" for name in ("before", "after", "later", "last")}
+        ops["before"] += "\n  "
+        changed = text.replace(LOADED, IN_LOOP.format(loaded=LOADED.lstrip(), **ops))
+        described = "descriptor_load" in str(run(parse(changed), "infer-descriptors").module)
+        assert described is (place in ("nowhere", "last")), place
+
+
+FAR = (0, 16, 2**28, 2**31 - 2**12, 2**31 - 16, 2**31, 2**32 - 16, 2**32, 2**32 + 16, 2**40)
+
+
+@for_each("start", FAR)
+def test_a_block_that_starts_beyond_32_bits_is_beyond_the_tensor(start: int) -> None:
+    """Indices of 64 bits: a constant, and multiples of one by the instance's number."""
+    text = kernel("row < ms", "col < ns").replace("i32", "i64")
+    for name, kind, line in (
+        ("pid", "", "program_id i64"), ("i", "<16>", "make_range i64<16>"),
+        ("j", "<16>", "make_range i64<16>"),
+    ):  # fmt: skip
+        wide = f"%{name}.n = {line.replace('i64', 'i32')}\n  %{name} = sext i64{kind} %{name}.n"
+        text = text.replace(f"%{name} = {line}", wide)
+    line = "%row.1 = add i64<16, 1> %row.0, "
+    product = f"%n.1 = mul i64 %pid, {start}\n  %b = splat i64<16, 1> %n.1"
+    number = text.replace(f"{line}0", f"{product}\n  {line}%b")
+    constant = text.replace(f"{line}0", f"{line}{start}")
+    x = np.random.default_rng(1).integers(1, 9, (40, 24)).astype(np.float16)
+    for module in map(parse, (number, constant)):
+        described = run(module, "infer-descriptors").module
+        assert "descriptor_load" in print_module(described)
+        results = []
+        for each in (module, described):
+            y = np.full((32, 16), np.nan, np.float32)
+            interpret(each, "f", (2,), [x, y, 40, 24, 1])
+            results.append(y)
+        np.testing.assert_array_equal(*results)
+
+
 STORED = "  store %q, %d\n"
 KEPT = {
     "volatile load": (LOADED, LOADED.replace("0.0", "0.0 {volatile = true}")),

@@ -285,6 +285,41 @@ def test_conversions_to_float8_saturate(on: str, kind: Any, top: float, source_k
 
 
 @triton.jit
+def convert_toward_zero(z, x, N: tl.constexpr):
+    i = tl.arange(0, N)
+    tl.store(z + i, tl.load(x + i).to(z.dtype.element_ty, fp_downcast_rounding="rtz"))
+
+
+NARROW = (ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2, np.float16, ml_dtypes.bfloat16)
+
+
+@for_each(("kind", "source_kind"), [
+    (kind, source_kind) for kind in NARROW for source_kind in (np.float16, np.float32, np.float64)
+    if np.dtype(kind).itemsize < np.dtype(source_kind).itemsize
+])  # fmt: skip
+def test_conversions_toward_zero_are_of_the_next_number_there(kind: Any, source_kind: Any) -> None:
+    """Of numbers at, next to and between those of the type, and beyond the largest one. An infinity
+    stays one, or is no number where the type has none."""
+    size = np.dtype(kind).itemsize
+    with np.errstate(invalid="ignore"):
+        every = np.arange(1 << 8 * size, dtype=f"u{size}").view(kind).astype(np.float64)
+    exact = np.unique(np.abs(every[np.isfinite(every)]))
+    near = exact[:: max(1, exact.size // 400)]
+    near = np.concatenate([near, near[1:] * 511 / 512, near[1:] * 513 / 512, exact[-1:] * 2])
+    with np.errstate(over="ignore"):
+        x = np.concatenate([near, -near, [np.inf, -np.inf, np.nan]]).astype(source_kind)
+    x = np.resize(x, 1 << (x.size - 1).bit_length())
+    z = np.zeros(x.size, kind)
+    convert_toward_zero[(1,)](z, x, N=x.size, on="interpreter")
+    wide, expected = x.astype(np.float64), np.full(x.size, np.nan)
+    finite, infinite = np.isfinite(wide), np.isinf(wide) & np.isinf(every).any()
+    floor = exact[np.searchsorted(exact, np.abs(wide[finite]), side="right") - 1]
+    expected[finite] = np.copysign(floor, wide[finite])
+    expected[infinite] = wide[infinite]
+    np.testing.assert_array_equal(z.astype(np.float64), expected)
+
+
+@triton.jit
 def store_large_numbers(z, w, x):
     tl.store(z, 1e9)
     tl.store(z + 1, tl.load(x))
