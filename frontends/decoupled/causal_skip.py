@@ -133,7 +133,7 @@ def _falls(k: KernelState, node: Node, env: Env, hidden: Place) -> bool:
             for side, other in _operands(node)
         )
     return node.op in ("*", "/") and any(
-        _falls(k, side, env, hidden) and _positive(other) for side, other in _operands(node)
+        _falls(k, side, env, hidden) and is_positive(other) for side, other in _operands(node)
     )
 
 
@@ -153,14 +153,14 @@ def _reads(k: KernelState, node: Node, env: Env, hidden: Place) -> bool:
     return _same(k, (node, env), hidden) or any(_reads(k, x, env, hidden) for x in node.operands)
 
 
-def _positive(node: Node) -> bool:
+def is_positive(node: Node) -> bool:
     """Whether `node` is a number above 0 whatever the arguments are."""
     if isinstance(node, Number):
         return node.value > 0
     if isinstance(node, Binary) and node.op in ("+", "*", "/"):
-        return all(map(_positive, node.operands))
+        return all(map(is_positive, node.operands))
     if isinstance(node, Call) and node.name in ("sqrt", "exp", "exp2"):
-        return node.name != "sqrt" or _positive(node.arguments[0])
+        return node.name != "sqrt" or is_positive(node.arguments[0])
     return isinstance(node, Length)
 
 

@@ -20,6 +20,7 @@ from tileir.frontends.decoupled.online_members import (
     Member,
     RescaleFactor,
     gather_members,
+    least_number,
     mentions,
 )
 from tileir.frontends.decoupled.ranges import DimensionWalk, positions
@@ -66,7 +67,7 @@ def _constant(k: KernelState, member: Member, shape: tuple[int, ...]) -> Expr:
     that differences exist."""
     first: Any = rules.identity(member.node.op, member.into)
     if member.leads:
-        first = {64: -1.7976931348623157e308}.get(member.into.bits, -3.4028234663852886e38)
+        first = least_number(member.into)
     return k.b.constant(tile(member.into, shape), first)
 
 
@@ -143,6 +144,7 @@ def _raise_level(k: KernelState, member: Member, part: Expr) -> Expr:
     passed = highest > old + reach
     new = k.b.where(passed, highest, old)
     factor = values.call(k.b, "exp2", [(old - new) * exponent], fast=True)
+    factor = member.slack.defined(k, factor, new - old)
     member.step = TileValue(k.b.where(passed, factor, 1.0), member.axes)
     return new
 

@@ -8,11 +8,12 @@ from typing import Any, TypeAlias
 
 import attrs
 
+from tileir.builder import Expr
 from tileir.frontends.decoupled import values
 from tileir.frontends.decoupled.element_types import accumulator
 from tileir.frontends.decoupled.kernel import Env, KernelState, inner_env, reads_member
 from tileir.frontends.decoupled.nodes import Access, Call, Node, Reduction
-from tileir.frontends.decoupled.values import TileValue, align_axes
+from tileir.frontends.decoupled.values import Item, TileValue, align_axes
 from tileir.types import Scalar
 
 Place: TypeAlias = tuple[Node, Env]
@@ -24,14 +25,21 @@ PARTS = ""
 """The name of the axis of separate parts."""
 
 
+def least_number(kind: Scalar) -> float:
+    """The least finite number of a float type, from which maxima that others depend on start."""
+    return {64: -1.7976931348623157e308}.get(kind.bits, -3.4028234663852886e38)
+
+
 @attrs.frozen(eq=False)
 class RescaleFactor:
     """The multiplier of an expression when a maximum grows by `step`: `call(shift * step)`, where
-    `call` is `exp` or `exp2`. `names` are the current names of the maximum's labels."""
+    `call` is `exp` or `exp2`. `names` are the current names of the maximum's labels. `falls`:
+    whether the shift is known not to be positive."""
 
     call: Call
     shift: TileValue
     names: dict[str, str]
+    falls: bool
 
     def rename(self, names: dict[str, str]) -> RescaleFactor:
         """The same with renamed axes."""
@@ -39,6 +47,7 @@ class RescaleFactor:
             self.call,
             self.shift.rename(names),
             {a: names.get(n, n) for a, n in self.names.items()},
+            self.falls,
         )
 
     def factor(self, k: KernelState, step: TileValue) -> TileValue:
@@ -48,7 +57,15 @@ class RescaleFactor:
         moved = values.binary(
             k.b, "*", align_axes(self.shift, axes_of_both), align_axes(step, axes_of_both)
         )
-        return TileValue(values.call(k.b, self.call.name, [moved], k.fast), axes_of_both)
+        factor = values.call(k.b, self.call.name, [moved], k.fast)
+        return TileValue(self.defined(k, factor, align_axes(step, axes_of_both)), axes_of_both)
+
+    def defined(self, k: KernelState, factor: Item, step: Item) -> Item:
+        """`factor`, but 1 for the first step of the maximum, from the least number: of a value that
+        grows with the maximum, the factor is then infinite and the total 0."""
+        if self.falls or not isinstance(step, Expr):
+            return factor
+        return k.b.where(step > -0.5 * least_number(values.element(step)), 1.0, factor)
 
     def exponent(self, k: KernelState) -> Any:
         """The number that converts the growth of the maximum to an exponent of 2."""

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import attrs
 
 from tileir.frontends.decoupled import evaluate as rules, values
+from tileir.frontends.decoupled.causal_skip import is_positive
 from tileir.frontends.decoupled.errors import error_at
 from tileir.frontends.decoupled.kernel import Env, KernelState, inner_env, reads_member
 from tileir.frontends.decoupled.nodes import (
@@ -124,8 +125,30 @@ class Rescaling:
         return self.factor(nodes[0], env)
 
     def _of_exponential(self, node: Call, shift: TileValue, env: Env) -> RescaleFactor:
-        leader = self.leader
-        return RescaleFactor(node, shift, {a: _name_of(a, leader.env, env) for a in leader.axes})
+        names = {a: _name_of(a, self.leader.env, env) for a in self.leader.axes}
+        sign = self._sign(node.arguments[0], env)
+        return RescaleFactor(node, shift, names, sign is not None and sign <= 0)
+
+    def _sign(self, node: Node, env: Env) -> int | None:
+        """The sign of `shift`; None where it is not known while compiling."""
+        if self._constant(node, env):
+            return 0
+        if node == self.leader.node:
+            return 1
+        access_target = self._through(node, env)
+        if access_target:
+            return self._sign(*access_target[0])
+        if isinstance(node, (Unary, Reshape)):
+            sign = self._sign(node.operands[0], env)
+            turned = isinstance(node, Unary) and node.op == "-"
+            return -sign if turned and sign is not None else sign
+        assert isinstance(node, Binary)
+        left, right = (self._sign(operand, env) for operand in node.operands)
+        if node.op in "+-":
+            right = -right if node.op == "-" and right is not None else right
+            return left if right in (0, left) else right if left == 0 else None
+        changing, fixed = (node.right, node.left) if left == 0 else (node.left, node.right)
+        return self._sign(changing, env) if is_positive(fixed) else None
 
     def shift(self, node: Node, env: Env) -> TileValue:
         """The `c` of the `c * step` that `node` grows by."""

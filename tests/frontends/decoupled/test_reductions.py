@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -450,6 +451,47 @@ def test_what_can_is(value: str) -> None:
     function, A = parse(source).function(), normal(3, 9)
     assert loops(function, A) == 2
     np.testing.assert_allclose(function(A), function.reference(A), rtol=1e-5, atol=1e-6)
+
+
+EXPONENTS = (
+    "A[x, k] - T", "-T + A[x, k]", "A[x, k] + -T", "-(T - A[x, k])", "2 * (A[x, k] - T)",
+    "(A[x, k] - T) / 2", "A[x, k] - 0.5 * T", "A[x, k] + T", "A[x, k] - T - T", "T * A[x, k]",
+    "(A[x, k] - T) * w",
+)  # fmt: skip
+TERMS_OF_EXPONENTIALS = (
+    "E", "-E", "E * A[x, k]", "A[x, k] / 3 * E", "E / 3", "3 / E", "A[x, k] / E", "E / E", "E * E",
+    "where(A[x, k] > 0, E, 0)", "where(A[x, k] > 0, 0, E)", "where(A[x, k] > 0, E, 1)",
+    "where(A[x, k] > 0, A[x, k], E)", "where(A[x, k] > T, E, 0)", "where(A[x, k] > 0, E, E)",
+    "E + 1", "E + E", "E - A[x, k]",
+)  # fmt: skip
+"""What is summed, with exponentials E of what depends on a maximum T."""
+
+
+@for_each("more", ("", "out.math(approx);"))
+@for_each("term", TERMS_OF_EXPONENTIALS)
+def test_sums_that_follow_a_maximum_are_right_or_refused(term: str, more: str) -> None:
+    """In one pass, in which the maximum rises with every step."""
+    A = np.sort(normal(3, 9), 1)
+    for (number, exponent), w in product(enumerate(EXPONENTS), (2.0, -0.5)):
+        if w < 0 and "w" not in exponent:
+            continue
+        text = term.replace("E", f"exp{2 if number % 2 else ''}({exponent})")
+        source = f"""
+        Func out, top; In A; SIn w; Var x; RVar k;
+        top[x] = rmax(A[x, k], k);
+        out[x] = rsum({text.replace("T", "reshape(top[x], x, 1)")}, k);
+        top.fuse_at(out, x); out.online(k); out.tensorize(k:4); {more} out.compile();
+        """
+        try:
+            function = parse(source).function()
+            named = dict.fromkeys(function.scalars, w)
+            result = function(A, on="interpreter", **named)
+        except CompilationError as error:
+            assert error.code == "TIR1204", text
+        else:
+            np.testing.assert_allclose(
+                result, function.reference(A, **named), rtol=1e-5, atol=1e-6, err_msg=text
+            )
 
 
 @for_each("seed", range(5))
