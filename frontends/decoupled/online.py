@@ -144,7 +144,7 @@ def _raise_level(k: KernelState, member: Member, part: Expr) -> Expr:
     passed = highest > old + reach
     new = k.b.where(passed, highest, old)
     factor = values.call(k.b, "exp2", [(old - new) * exponent], fast=True)
-    factor = member.slack.defined(k, factor, new - old)
+    factor = member.slack.finite(k, factor, new - old)
     member.step = TileValue(k.b.where(passed, factor, 1.0), member.axes)
     return new
 

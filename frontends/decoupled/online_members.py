@@ -58,11 +58,11 @@ class RescaleFactor:
             k.b, "*", align_axes(self.shift, axes_of_both), align_axes(step, axes_of_both)
         )
         factor = values.call(k.b, self.call.name, [moved], k.fast)
-        return TileValue(self.defined(k, factor, align_axes(step, axes_of_both)), axes_of_both)
+        return TileValue(self.finite(k, factor, align_axes(step, axes_of_both)), axes_of_both)
 
-    def defined(self, k: KernelState, factor: Item, step: Item) -> Item:
-        """`factor`, but 1 for the first step of the maximum, from the least number: of a value that
-        grows with the maximum, the factor is then infinite and the total 0."""
+    def finite(self, k: KernelState, factor: Item, step: Item) -> Item:
+        """The factor, but 1 for the first step of the maximum, from the least number: the factor of
+        a value that grows with the maximum is then infinite, and the total 0."""
         if self.falls or not isinstance(step, Expr):
             return factor
         return k.b.where(step > -0.5 * least_number(values.element(step)), 1.0, factor)

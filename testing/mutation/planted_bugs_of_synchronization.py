@@ -393,4 +393,122 @@ BUGS_OF_SYNCHRONIZATION: tuple[Bug, ...] = (
          "            return None\n",
          ""),
     ),
+    *bugs_in("backend/shared_memory/hazards.py", (
+        "tests/backend/shared_memory/test_barriers.py",
+    ),
+        ("a fence before a loop is forgotten at its header",
+         "{}, since.fenced, set(since.acquired)\n"
+         "        )\n"
+         "        if label not in",
+         "{}, False, set(since.acquired)\n"
+         "        )\n"
+         "        if label not in"),
+        ("accesses of another path are not near",
+         "self.near |= other.near",
+         "self.near &= other.near"),
+    ),
+    *bugs_in("backend/shared_memory/hazards.py", (
+        "tests/backend/shared_memory/test_bounded_places.py",
+    ),
+        ("terms move an access by their least values",
+         "low, high = low + min(ends), high + max(ends)",
+         "low, high = low + min(ends), high + min(ends)"),
+        ("many accesses are through the roots of one",
+         "roots = None if access.base is None else access.roots",
+         "roots = access.roots"),
+    ),
+    *bugs_in("backend/shared_memory/hazards.py", (
+        "tests/backend/shared_memory/test_moving_accesses.py",
+    ),
+        ("only warps wait where an address moved otherwise",
+         "if entry.step is None:\n"
+         "            return SyncScope.NONE if self._are_disjoint(entry.access, access) "
+         "else SyncScope.BLOCK",
+         "if entry.step is None:\n"
+         "            return SyncScope.NONE if self._are_disjoint(entry.access, access) "
+         "else SyncScope.WARP"),
+    ),
+    *bugs_in("backend/shared_memory/thread_conflicts.py", (
+        "tests/backend/shared_memory/test_moving_accesses.py",
+    ),
+        ("two accesses reach as far as the longer one",
+         "length = max(a_high, b_high) - min(a_low, b_low)\n"
+         "    return length if",
+         "length = max(a_high - a_low, b_high - b_low)\n"
+         "    return length if"),
+    ),
+    *bugs_in("backend/shared_memory/thread_conflicts.py", (
+        "tests/backend/shared_memory/test_thread_conflicts.py",
+    ),
+        ("the last element of a span is one byte",
+         "return low, high + a.size",
+         "return low, high + 1"),
+    ),
+    *bugs_in("backend/shared_memory/runtime_steps.py", (
+        "tests/backend/shared_memory/test_runtime_steps.py",
+    ),
+        ("the number in a step counts once",
+         "distance.get((), 0) - times * dict(self.monomials).get((), 0)",
+         "distance.get((), 0) - dict(self.monomials).get((), 0)"),
+    ),
+    *bugs_in("backend/shared_memory/mask_extents.py", (
+        "tests/backend/shared_memory/test_mask_extents.py",
+    ),
+        ("the opposite of a comparison bounds an access",
+         'op.mnemonic == "icmp" and value is op.results[0] and',
+         'op.mnemonic == "icmp" and'),
+    ),
+    *bugs_in("tileir/interp/races.py", ("tests/interp/test_happens_before.py",),
+        ("the later access comes first",
+         "return side[0]",
+         "return -side[0]"),
+    ),
+    *bugs_in("tileir/interp/races.py", ("tests/interp/test_races.py",),
+        ("offsets are from the first granule",
+         "offset = region.view(shadow.size)[1] - region.start + int",
+         "offset = int"),
+    ),
+    *bugs_in("tileir/interp/clocks.py", ("tests/interp/test_happens_before.py",),
+        ("a release covers the accesses after it",
+         "published = Published.of(self.now)\n"
+         "        self.now[self.instance] += 1\n"
+         "        return published",
+         "self.now[self.instance] += 1\n"
+         "        return Published.of(self.now)"),
+    ),
+    *bugs_in("tileir/interp/atomics.py", ("tests/interp/test_happens_before.py",),
+        ("an exchange that fails releases",
+         "wrote[part[writes]] = True",
+         "wrote[part] = True"),
+        ("a fence within a block orders other instances",
+         'if clock is not None and hasattr(op, "sem") and op.scope.value != "cta":',
+         'if clock is not None and hasattr(op, "sem"):'),
+    ),
+    *bugs_in("tileir/interp/atomics.py", ("tests/interp/test_memory.py",),
+        ("an undefined number is compared",
+         "if compare.undef is not None:",
+         "if False:"),
+    ),
+    *bugs_in("tileir/interp/access.py", ("tests/interp/test_happens_before.py",),
+        ("atomics within a block order other instances",
+         'relaxed = not hasattr(op, "sem") or op.scope.value == "cta"',
+         'relaxed = not hasattr(op, "sem")'),
+        ("stores that are atomic within a block are atomic",
+         "_OF_A_BLOCK = {Touch.ATOMIC_READ: Touch.READ, Touch.ATOMIC_WRITE: Touch.WRITE}",
+         "_OF_A_BLOCK = {Touch.ATOMIC_READ: Touch.READ}"),
+    ),
+    *bugs_in("tileir/interp/access.py", ("tests/interp/test_parameter_contracts.py",),
+        ("what was undefined stays so",
+         "        if undef is None:\n"
+         "            flags[index] = 0\n"
+         "            return\n",
+         "        if undef is None:\n"
+         "            return\n"),
+    ),
+    *bugs_in("backend/simt/counts.py", ("tests/backend/test_simt_threads.py",),
+        ("a vector is read from shared memory as its first element",
+         "self.tally.touch_shared(offset.array.astype(np.int64), element.bytes * count, "
+         "self.active)",
+         "self.tally.touch_shared(offset.array.astype(np.int64), element.bytes, self.active)"),
+    ),
 )  # fmt: skip

@@ -14,7 +14,7 @@ import attrs
 import numpy as np
 import pytest
 
-from tests.sizes import few_or_all
+from tests.sizes import few_or_all, for_each
 from tileir.analysis.affine import affine
 from tileir.analysis.polynomial import Iteration, Lane, Polynomial, ProgramIndex
 from tileir.analysis.ranges import ranges
@@ -287,6 +287,21 @@ def test_an_additional_dimension_takes_steps_of_all_its_terms(first: int, second
     one, access = Example(text, starts, strides, more, []), access_of(text)
     assert not isinstance(access, Refusal), access
     chance = random.Random(first)
+    for _ in range(10):
+        check(one, access, some_numbers(chance))
+
+
+@for_each("stride", ("s*s", "s*t", "s*s*t", "t"))
+@for_each("seed", range(6))
+def test_a_composite_stride_divides_its_multiples_alone(stride: str, seed: int) -> None:
+    """As of a tensor [n, n, n], whose first dimension has the stride n * n."""
+    chance = random.Random(seed)
+    monomials = ("s*i", "s*p0", "s*s*p1", "t*p0", "s*t*i", "t*t*p1", "s*s*t*p0", "p1", "i")
+    more = {x: chance.choice((1, 2, -4)) for x in chance.sample(monomials, chance.randint(1, 3))}
+    starts, strides = [dict[str, int](), dict[str, int]()], [{stride: 1}, {"one": 1}]
+    text = kernel(random.Random(1), starts, strides, more, [])
+    one, access = Example(text, starts, strides, more, []), access_of(text)
+    assert not isinstance(access, Refusal), access
     for _ in range(10):
         check(one, access, some_numbers(chance))
 

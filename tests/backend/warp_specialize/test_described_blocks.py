@@ -99,6 +99,32 @@ def test_a_load_in_a_loop_is_after_what_an_iteration_does(op: str) -> None:
         assert described is (place in ("nowhere", "last")), place
 
 
+BASES = {
+    "load f16* %table": False,
+    "select f16* %first, %x, %x2": False,
+    "select f16* %large, %x, %x2": True,
+    "getelementptr f16* %x, %s": True,
+}
+"""Pointers to the first row, and whether the host can compute them."""
+
+
+@for_each("pointer", BASES)
+def test_a_map_has_a_base_that_the_host_computes(pointer: str) -> None:
+    text = kernel("row < ms", "col < ns").replace("%x,", "%x, f16* noalias %x2,", 1)
+    text = text.replace("i32 %s)", "i32 %s, f16** noalias %table)")
+    lines = (
+        "%first, _ = icmp (i1, i1) %pid, 1 {predicate = slt}",
+        "%large, _ = icmp (i1, i1) %s, 8 {predicate = sgt}",
+        f"%base = {pointer}", "%xs = splat f16*<16, 16> %base",
+    )  # fmt: skip
+    outcome = run(
+        parse(text.replace("%xs = splat f16*<16, 16> %x", "\n  ".join(lines))), "infer-descriptors"
+    )
+    assert ("descriptor_load" in print_module(outcome.module)) is BASES[pointer]
+    if not BASES[pointer]:
+        assert "the host cannot compute its base pointer" in outcome.remarks[0].message
+
+
 FAR = (0, 16, 2**28, 2**31 - 2**12, 2**31 - 16, 2**31, 2**32 - 16, 2**32, 2**32 + 16, 2**40)
 
 

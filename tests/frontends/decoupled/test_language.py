@@ -14,6 +14,7 @@ from tileir import Module
 from tileir.frontends.decoupled import Tensor, parse
 from tileir.frontends.decoupled.functions import FUNCTIONS
 from tileir.frontends.decoupled.reference import NUMPY
+from tileir.frontends.decoupled.tensors import tensor_of
 from tileir.textual import print_module
 from tileir.types import F32
 
@@ -70,6 +71,24 @@ def check_function(name: str, on: str | None) -> None:
     numbers = ", ".join(["0.5"] * function.arity)
     result, expected = whole(f"{name}({', '.join(fixed)}) + {name}({numbers})", arrays[0], on=on)
     np.testing.assert_allclose(result, expected, rtol=3e-6)
+
+
+MIXED = ("float32", "float64", "int32")
+
+
+@for_each("name", [n for n, f in FUNCTIONS.items() if f.arity > 1 and f.kind != "integer"])
+def test_functions_of_two_types_are_as_exact_as_the_wider_one(name: str) -> None:
+    """A float64 operand, whichever it is, has all of its 53 bits in the result."""
+    arity, random = FUNCTIONS[name].arity, np.random.default_rng(7)
+    operands = ", ".join(f"{n}[x, y]" for n in "ABC"[:arity])
+    for kinds in itertools.product(MIXED, repeat=arity):
+        arrays = [(random.random((3, 5)) * 3 + i + 1).astype(k) for i, k in enumerate(kinds)]
+        result, expected = whole(f"{name}({operands})", *arrays, on="interpreter")
+        exact = "float64" in (kinds[1:] if name == "where" else kinds)
+        np.testing.assert_allclose(
+            result, expected, rtol=1e-12 if exact else 3e-6, err_msg=f"{kinds}"
+        )
+        assert result.dtype == np.float64 or not exact, kinds
 
 
 OPERATIONS = [
@@ -223,6 +242,21 @@ def test_arrays_keep_their_strides() -> None:
     assert function(A, B, out=out) is out
     assert (out == A - B).all()
     assert (function(B, B) == 0).all()
+
+
+@for_each("dtype", ("float32", "float16", "int8", "float64"))
+@for_each("first", range(5))
+def test_arrays_may_begin_anywhere(dtype: str, first: int) -> None:
+    """No access is wider than what the address of the array is aligned to, and none is reused for
+    an array that is aligned less."""
+    source = "Func f; In A; Var x; f[x] = A[x] + 1; f.block(x:256); f.tensorize(x:0); f.compile();"
+    function = parse(source).function()
+    memory = (np.arange(320) % 100).astype(dtype)
+    memory = memory[-(memory.ctypes.data // memory.itemsize) % (16 // memory.itemsize) :]
+    for start in (0, first):
+        A = memory[start:][:256]
+        assert tensor_of("A", A).aligned == (A.ctypes.data % 16 == 0)
+        np.testing.assert_array_equal(function(A, on="simt"), A.astype(np.float64) + 1)
 
 
 def test_offsets_are_wide_where_tensors_are() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,9 @@ import pytest
 
 import tileir.frontends.triton as triton
 import tileir.frontends.triton.language as tl
+from tests.frontends.triton.sources import kernel_of
 from tests.sizes import for_each
+from tileir import TileirError
 
 
 def ran(kernel: Any, *arguments: Any, grid: Any = (1,), **named: Any) -> None:
@@ -470,3 +473,49 @@ def test_chains_compare_neighbours() -> None:
         (x > 0) & (x < 2) & (y >= 2), z > 2,
     ]  # fmt: skip
     assert (out == np.array(expected)).all()
+
+
+LOGIC = {"0": 0, "1": 1, "False": 0, "True": 1, "no": 0, "yes": 1, "n": 0, "m": 1}
+"""Operands of `and` and `or`, known while compiling or not, and their truth."""
+
+
+@for_each("words", product(("and", "or"), repeat=2))
+def test_logic_is_that_of_python(words: tuple[str, str]) -> None:
+    """Of two and of three operands. What decides the result while compiling ends it: what follows
+    is not looked at."""
+    chains = [f"{x} {words[0]} {y}" for x, y in product(LOGIC, repeat=2)]
+    chains += [
+        f"{x} {words[0]} {y} {words[1]} {z}"
+        for x, y, z in product(("0", "True", "no", "m"), repeat=3)
+    ]
+    chains += ["0 and missing", "True or missing"]
+    lines = ["def k(out, m, n):", "    no, yes = n > 0, m > 0"]
+    lines += [f"    tl.store(out + {i}, 1 if {one} else 0)" for i, one in enumerate(chains)]
+    out = np.full(len(chains), 7, np.int32)
+    kernel_of("\n".join(lines))[(1,)](out, 5, 0, on="interpreter")
+    names = {"no": False, "yes": True, "n": 0, "m": 5}
+    assert out.tolist() == [int(bool(eval(one, dict(names)))) for one in chains]
+
+
+@for_each(("one", "other", "is_same"), [
+    ("1", "1", True), ("1", "True", False), ("1", "1.0", False), ("0", "False", False),
+    ("2.5", "2.5", True), ("2", "3", False), ("'a'", "'a'", True), ("tl.int32", "tl.int64", False),
+    ("(1, 2)", "(1, 2)", True), ("None", "0", False),
+])  # fmt: skip
+def test_what_is_known_is_known_after_paths_that_agree(one: str, other: str, is_same: bool) -> None:
+    """Values are equal and of one type, or the name is not known after both."""
+    text = f"""def k(out, n):
+    if n > 0:
+        known: tl.constexpr = {one}
+    else:
+        known: tl.constexpr = {other}
+    tl.static_assert(known == {one})
+    tl.store(out, 1)
+"""
+    out = np.zeros(1, np.int32)
+    try:
+        kernel_of(text)[(1,)](out, 5, on="interpreter")
+    except TileirError as error:
+        assert not is_same and error.line == 6, str(error)
+    else:
+        assert is_same and out[0] == 1

@@ -106,6 +106,16 @@ def look_up(out, keys, table, buckets, N: tl.constexpr, OF: tl.constexpr):
             h = h * 16807
     elif OF == "unsigned":
         h = (i.to(tl.uint32) * 60001 * 60001).to(tl.int32, bitcast=True)
+    elif OF == "terms":
+        h = i + 1640531527 + 1640531527
+    elif OF == "negative terms":
+        h = i + -1640531527 + -1640531527
+    elif OF == "differences":
+        h = i - 1640531527 - 1640531527
+    elif OF == "counter":
+        h = i
+        for _ in range(3000):
+            h = h + buckets * 60000
     bucket = h % buckets
     bucket = tl.where(bucket < 0, bucket + buckets, bucket)
     tl.store(out + i, tl.load(table + bucket))
@@ -118,6 +128,10 @@ HASHES = {
     "squares": lambda i, keys: (i + np.int32(50000)) * (i + np.int32(60000)),
     "recurrence": lambda i, keys: reduce(lambda h, _: h * np.int32(16807), range(9), i),
     "unsigned": lambda i, keys: i * np.int32(60001) * np.int32(60001),
+    "terms": lambda i, keys: i + np.int32(1640531527) + np.int32(1640531527),
+    "negative terms": lambda i, keys: i - np.int32(1640531527) - np.int32(1640531527),
+    "differences": lambda i, keys: i - np.int32(1640531527) - np.int32(1640531527),
+    "counter": lambda i, keys: i + np.int32(3000 * 13 * 60000 - 2**32),
 }
 
 

@@ -11,7 +11,9 @@ import numpy as np
 
 import tileir.frontends.triton as triton
 import tileir.frontends.triton.language as tl
+from tests.frontends.triton.sources import kernel_of
 from tests.sizes import for_each
+from tileir.frontends.triton.dtypes import ARRAYS
 
 INTEGERS = [np.dtype(f"{s}int{n}") for s in ("", "u") for n in (8, 16, 32, 64)]
 FLOATS = [np.dtype(f"float{n}") for n in (16, 32, 64)]
@@ -106,3 +108,55 @@ def test_integers_become_the_nearest_floats_of_8_bits(kind: np.dtype[Any], name:
     largest = float(ml_dtypes.finfo(dtype).max)
     expected = np.clip(x.astype(np.float32), -largest, largest).astype(dtype).astype(np.float32)
     np.testing.assert_array_equal(out, expected)
+
+
+NUMBERS = {
+    **{str(n): n for n in (*INTEGERS, *FLOATS)},
+    **{n: np.dtype(getattr(ml_dtypes, n)) for n in ("bfloat16", "float8_e4m3fn", "float8_e5m2")},
+    "bool": np.dtype(bool),
+}
+
+
+@for_each("name", NUMBERS)
+def test_types_have_the_sizes_and_ends_of_numbers(name: str) -> None:
+    kind, number = ARRAYS[name], NUMBERS[name]
+    bits = 1 if name == "bool" else 8 * number.itemsize
+    assert (kind.itemsize, kind.primitive_bitwidth) == (number.itemsize, bits)
+    assert tl.block_type(kind, [4, 8]).nbytes == 32 * bits // 8 or name == "bool"
+    assert kind.is_int() == (name in ("bool", *map(str, INTEGERS))) != kind.is_floating()
+    assert kind.is_int_signed() == (number.kind == "i")
+    if name == "bool":
+        assert (kind.bounds, kind.mangle()) == ((0, 1), "u1")
+    elif kind.is_int():
+        ends = np.iinfo(number)
+        assert (kind.get_int_min_value(), kind.get_int_max_value()) == (ends.min, ends.max)
+        assert kind.mangle() == f"{number.kind}{bits}" and kind.int_bitwidth == bits
+    else:
+        format = ml_dtypes.finfo(number)
+        # the type without infinities has one more exponent
+        bias = format.maxexp - 1 - (name == "float8_e4m3fn")
+        assert (kind.fp_mantissa_width, kind.exponent_bias) == (format.nmant, bias)
+
+
+OPERATORS = ("+", "-", "*", "//", "%", "&", "|", "^", "<", "<=", ">", ">=", "==", "!=")
+
+
+@for_each("kind", [kind for kind in INTEGERS if kind.itemsize in (1, 4)])
+def test_what_is_known_while_compiling_is_what_a_kernel_computes(kind: Any) -> None:
+    """With numbers at the ends of the type, and on both sides of 0."""
+    least, most = int(np.iinfo(kind).min), int(np.iinfo(kind).max)
+    numbers = [n for n in (-7, -1, 0, 2, 7, most) if n >= least] + [least] * (least < 0)
+    lines = ["def k(x, out):"]
+    for number in numbers:
+        lines.append(f"    v{number % 2**64} = tl.full((), {number}, tl.{kind})")
+        lines.append(f"    w{number % 2**64} = tl.load(x + {numbers.index(number)})")
+    results = []
+    for (x, y), sign in product(product(numbers, repeat=2), OPERATORS):
+        if sign in ("//", "%") and (y == 0 or (x, y) == (least, -1)):
+            continue
+        one, other = (f"{p}{x % 2**64} {sign} {p}{y % 2**64}" for p in "vw")
+        lines.append(f"    tl.store(out + {len(results)}, ({one}) == ({other}))")
+        results.append((x, sign, y))
+    out = np.zeros(len(results), np.int8)
+    kernel_of("\n".join(lines))[(1,)](np.array(numbers, kind), out, on="interpreter")
+    assert not [one for one, equal in zip(results, out, strict=True) if not equal]

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from tests.sizes import for_each
-from tileir.frontends.triton_c import parse
+from tileir.frontends.triton_c import CompilationError, parse
 
 
 def left(body: str, n: int, **options: Any) -> list[int]:
@@ -221,3 +221,40 @@ def test_a_function_without_a_value_returns_early(where: str) -> None:
         program.kernel()[(1,)](n, out, on="interpreter")
         left = 7 if where and n > 2 else n + ("else" in where)
         assert out.tolist() == [left, 3]
+
+
+ON_HOST: dict[str, list[int]] = {
+    "d[0] = i++; d[1] = i;": [3, 4], "d[0] = ++i; d[1] = i;": [4, 4],
+    "d[0] = i--; d[1] = i;": [3, 2], "d[0] = --i; d[1] = i;": [2, 2],
+    "d[0] = 5; d[1] = d[0]++; d[2] = ++d[0];": [7, 5, 7],
+    "d[0] = (i += 2); d[1] = i -= 3;": [5, 2],
+    "for (int k = 0; k < 9; k++) { if (k == 2) continue; if (k == 4) break; d[k] = k + 1; }":
+        [1, 2, 0, 4],
+    "while (i > 0) { i--; if (i == 1) continue; d[i] = i + 5; }": [5, 0, 7],
+    "do { d[i--] = 1; } while (i > 1);": [0, 0, 1, 1],
+    "for (int k = 0; k < 2; k++) for (int l = 0;; l++) { if (l > k) break; d[2 * k + l] = 9; }":
+        [9, 0, 9, 9],
+    "d[0] = i > 2 ? 1 : 2; d[1] = (i = 7, i + 1); d[2] = (int) 2.7 + (char) 300;": [1, 8, 46],
+}  # fmt: skip
+"""Statements of the host, on i = 3 and an array d of zeros, and the first elements then."""
+NO_LOOP = ("for (int k = 0; k < 3; k++) { }", "while (i > 0) i--;", "do i--; while (i > 0);",
+           "for (;;) break;", "while (true) { if (i > 5) break; i++; continue; }", "")  # fmt: skip
+
+
+@for_each("statements", ON_HOST)
+def test_the_host_computes_as_c_does(statements: str) -> None:
+    source = f"""__constant__ int* d = alloc_const int[4]; int i = 3; {statements}
+    kernel void k(int* out) {{ int j[4] = 0 ... 4; *(out + j) = *(d + j); }}"""
+    out, expected = np.full(4, -1, np.int32), ON_HOST[statements]
+    parse(source).kernel()[(1,)](out, on="interpreter")
+    assert out.tolist() == [*expected, *[0] * (4 - len(expected))]
+
+
+@for_each("before", NO_LOOP)
+@for_each("jump", ("break", "continue"))
+def test_a_jump_of_the_host_is_in_a_loop(before: str, jump: str) -> None:
+    """Whatever loops have ended before."""
+    source = f"int i = 3; {before}\n{jump};\nkernel void k(int* out) {{ *out = 1; }}"
+    with pytest.raises(CompilationError) as caught:
+        parse(source).module()
+    assert (caught.value.code, caught.value.line) == ("TIR1001", 2)

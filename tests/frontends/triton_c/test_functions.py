@@ -8,10 +8,13 @@ from itertools import permutations, product
 from typing import Any
 
 import numpy as np
+import pytest
 
 from tests.sizes import for_each
 from tileir import TileirError
 from tileir.frontends.triton_c import parse
+from tileir.frontends.triton_c.errors import ProgramError
+from tileir.frontends.triton_c.values import shape_of_all
 
 TYPES = {
     "char": np.int8, "unsigned char": np.uint8, "short": np.int16, "unsigned short": np.uint16,
@@ -150,6 +153,49 @@ def test_choices_take_the_side_of_their_condition(test: str, then: str, otherwis
     numbers = {"3": 3, "4": 4, "n": 5, "*out": 7}
     holds = test not in ("false", "1 > 2", "n > 5", "n - 5")
     assert out[1:].tolist() == [numbers[then if holds else otherwise]] * 4
+
+
+SHAPES = ((), (16,), (32,), (1,), (32, 16), (32, 1), (1, 16), (16, 32), (2, 32, 16), (2, 1, 1))
+
+
+@for_each(("one", "other"), product(SHAPES, repeat=2))
+def test_tiles_are_broadcast_from_the_last_dimension_on(
+    one: tuple[int, ...], other: tuple[int, ...]
+) -> None:
+    """As in numpy, or refused."""
+    try:
+        expected = np.broadcast_shapes(one, other)
+    except ValueError:
+        with pytest.raises(ProgramError, match="do not broadcast"):
+            shape_of_all(one, other)
+    else:
+        assert shape_of_all(one, other) == expected
+
+
+def test_rows_are_added_to_tiles() -> None:
+    out = np.zeros((4, 8), np.int32)
+    text = """kernel void k(int* out) {
+        int i[4] = 0 ... 4; int j[8] = 0 ... 8;
+        *(out + i[:, newaxis] * 8 + j) = i[:, newaxis] * 10 + j;
+    }"""
+    parse(text).kernel()[(1,)](out, on="interpreter")
+    assert (out == np.arange(4)[:, None] * 10 + np.arange(8)).all()
+
+
+@for_each("kind", ("half", "float", "double"))
+def test_the_larger_of_a_number_and_a_nan_is_the_number(kind: str) -> None:
+    """Of two of them none is, and of zeros any."""
+    names = {"half": np.float16, "float": np.float32, "double": np.float64}
+    numbers = np.array([np.nan, -np.inf, -2, 0, 1.5, np.inf], names[kind])
+    a, b = (np.ascontiguousarray(x.reshape(-1)) for x in np.meshgrid(numbers, numbers))
+    a, b = np.resize(a, 64), np.resize(b, 64)
+    out = np.zeros(128, names[kind])
+    text = f"""kernel void k({kind}* a, {kind}* b, {kind}* out) {{
+        int i[64] = 0 ... 64; {kind} x[64] = *(a + i); {kind} y[64] = *(b + i);
+        *(out + i) = max(x, y); *(out + 64 + i) = min(x, y);
+    }}"""
+    parse(text).kernel()[(1,)](a, b, out, on="interpreter")
+    np.testing.assert_array_equal(out, np.concatenate([np.fmax(a, b), np.fmin(a, b)]))
 
 
 OPERATORS = ("+", "-", "*", "/", "%", "&", "|", "^", "<<", ">>")
