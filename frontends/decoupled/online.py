@@ -19,6 +19,7 @@ from tileir.frontends.decoupled.online_members import (
     PARTS,
     Member,
     RescaleFactor,
+    finite_factor,
     gather_members,
     least_number,
     mentions,
@@ -144,7 +145,8 @@ def _raise_level(k: KernelState, member: Member, part: Expr) -> Expr:
     passed = highest > old + reach
     new = k.b.where(passed, highest, old)
     factor = values.call(k.b, "exp2", [(old - new) * exponent], fast=True)
-    factor = member.slack.finite(k, factor, new - old)
+    if not member.slack.falls:
+        factor = finite_factor(k, factor, new - old)
     member.step = TileValue(k.b.where(passed, factor, 1.0), member.axes)
     return new
 

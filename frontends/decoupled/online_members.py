@@ -30,6 +30,13 @@ def least_number(kind: Scalar) -> float:
     return {64: -1.7976931348623157e308}.get(kind.bits, -3.4028234663852886e38)
 
 
+def finite_factor(k: KernelState, factor: Item, step: Item) -> Item:
+    """The factor, but 1 for the first step of a maximum, from the least number: the factor of a
+    value that grows with the maximum is then infinite, and the total 0."""
+    assert isinstance(step, Expr)
+    return k.b.where(step > -0.5 * least_number(values.element(step)), 1.0, factor)
+
+
 @attrs.frozen(eq=False)
 class RescaleFactor:
     """The multiplier of an expression when a maximum grows by `step`: `call(shift * step)`, where
@@ -58,14 +65,9 @@ class RescaleFactor:
             k.b, "*", align_axes(self.shift, axes_of_both), align_axes(step, axes_of_both)
         )
         factor = values.call(k.b, self.call.name, [moved], k.fast)
-        return TileValue(self.finite(k, factor, align_axes(step, axes_of_both)), axes_of_both)
-
-    def finite(self, k: KernelState, factor: Item, step: Item) -> Item:
-        """The factor, but 1 for the first step of the maximum, from the least number: the factor of
-        a value that grows with the maximum is then infinite, and the total 0."""
-        if self.falls or not isinstance(step, Expr):
-            return factor
-        return k.b.where(step > -0.5 * least_number(values.element(step)), 1.0, factor)
+        if not self.falls:
+            factor = finite_factor(k, factor, align_axes(step, axes_of_both))
+        return TileValue(factor, axes_of_both)
 
     def exponent(self, k: KernelState) -> Any:
         """The number that converts the growth of the maximum to an exponent of 2."""

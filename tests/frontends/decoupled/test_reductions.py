@@ -494,6 +494,24 @@ def test_sums_that_follow_a_maximum_are_right_or_refused(term: str, more: str) -
             )
 
 
+@for_each(("exponent", "is_checked"), [
+    ("A[x, k] - T", False), ("-T + A[x, k] + T / 2", True), ("2 * (A[x, k] - T)", False),
+    ("-(T - A[x, k])", False), ("(A[x, k] - T) / sqrt(len(k))", False), ("A[x, k] - T - T", False),
+    ("A[x, k] + T", True), ("(A[x, k] - T) * w", True), ("(A[x, k] - T) / (0 - 2)", True),
+])  # fmt: skip
+def test_factors_that_cannot_be_infinite_are_not_checked(exponent: str, is_checked: bool) -> None:
+    source = f"""
+    Func out, top; In A; SIn w; Var x; RVar k;
+    top[x] = rmax(A[x, k], k);
+    out[x] = rsum(exp({exponent.replace("T", "reshape(top[x], x, 1)")}), k);
+    top.fuse_at(out, x); out.online(k); out.tensorize(k:4); out.compile();
+    """
+    function = parse(source).function()
+    named = dict.fromkeys(function.scalars, 2.0)
+    (kernel,) = function.plan(normal(3, 8), **named).module.functions.values()
+    assert any(op.mnemonic == "select" for op in kernel.ops) is is_checked
+
+
 @for_each("seed", range(5))
 def test_rows_that_are_divided_by_their_total(seed: int) -> None:
     """A dimension of the result is also reduced: whatever blocks and tiles cut it, and whatever is
