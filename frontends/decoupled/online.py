@@ -19,7 +19,7 @@ from tileir.frontends.decoupled.online_members import (
     PARTS,
     Member,
     RescaleFactor,
-    finite_factor,
+    finite_multiplier,
     gather_members,
     least_number,
     mentions,
@@ -146,7 +146,7 @@ def _raise_level(k: KernelState, member: Member, part: Expr) -> Expr:
     new = k.b.where(passed, highest, old)
     factor = values.call(k.b, "exp2", [(old - new) * exponent], fast=True)
     if not member.slack.falls:
-        factor = finite_factor(k, factor, new - old)
+        factor = finite_multiplier(k, factor, new - old)
     member.step = TileValue(k.b.where(passed, factor, 1.0), member.axes)
     return new
 

@@ -30,11 +30,11 @@ def least_number(kind: Scalar) -> float:
     return {64: -1.7976931348623157e308}.get(kind.bits, -3.4028234663852886e38)
 
 
-def finite_factor(k: KernelState, factor: Item, step: Item) -> Item:
-    """The factor, but 1 for the first step of a maximum, from the least number: the factor of a
-    value that grows with the maximum is then infinite, and the total 0."""
+def finite_multiplier(k: KernelState, multiplier: Item, step: Item) -> Item:
+    """The multiplier, but 1 for the first step of a maximum, from the least number: the multiplier
+    of a value that grows with the maximum is then infinite, and the total 0."""
     assert isinstance(step, Expr)
-    return k.b.where(step > -0.5 * least_number(values.element(step)), 1.0, factor)
+    return k.b.where(step > -0.5 * least_number(values.element(step)), 1.0, multiplier)
 
 
 @attrs.frozen(eq=False)
@@ -64,10 +64,10 @@ class RescaleFactor:
         moved = values.binary(
             k.b, "*", align_axes(self.shift, axes_of_both), align_axes(step, axes_of_both)
         )
-        factor = values.call(k.b, self.call.name, [moved], k.fast)
+        multiplier = values.call(k.b, self.call.name, [moved], k.fast)
         if not self.falls:
-            factor = finite_factor(k, factor, align_axes(step, axes_of_both))
-        return TileValue(factor, axes_of_both)
+            multiplier = finite_multiplier(k, multiplier, align_axes(step, axes_of_both))
+        return TileValue(multiplier, axes_of_both)
 
     def exponent(self, k: KernelState) -> Any:
         """The number that converts the growth of the maximum to an exponent of 2."""
