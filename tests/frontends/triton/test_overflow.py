@@ -234,6 +234,20 @@ def test_every_use_counts(use):
     assert flags(mark_index_nsw(b.module())) == [("mul", expected), ("add", expected)]
 
 
+@for_each(("op", "number", "expected"), [
+    ("mul", 2**16, "nsw"), ("mul", 2**16 + 1, "none"), ("mul", -(2**16), "nsw"),
+    ("mul", -(2**16) - 1, "none"), ("add", 2**30, "nsw"), ("add", 2**30 + 1, "none"),
+    ("add", -(2**30), "nsw"), ("add", -(2**30) - 1, "none"), ("sub", 2**30, "nsw"),
+    ("sub", 2**30 + 1, "none"),
+])  # fmt: skip
+def test_numbers_beyond_these_may_be_those_of_hashes(op, number, expected):
+    """Where only a remainder reads the result."""
+    b = Builder()
+    with b.kernel("k", p=pointer(F32), n=I32) as (p, n):
+        (p + getattr(b, op)(n, number).srem(7)).store(1.0)
+    assert flags(mark_index_nsw(b.module())) == [(op, expected)]
+
+
 TEXT = """
 module {
   tt.func public @kernel(%x: !tt.ptr<i32>, %n: i32) {
