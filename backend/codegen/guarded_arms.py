@@ -19,6 +19,7 @@ from tileir.analysis.uses import definitions, uses
 from tileir.effects import EXACT, ROUNDED, Effects
 from tileir.ir import Function
 from tileir.op import Op
+from tileir.ops.floats import FastMath
 from tileir.types import F32, F64, I1, I32, I64, Tile, element_of
 from tileir.values import Operand, Value
 
@@ -29,8 +30,9 @@ if TYPE_CHECKING:
 
 _LONG = 8
 """The instructions of an arm, per element, that outweigh a branch."""
-_PER_FUNCTION = 3
-"""The instructions of an op whose result is not exact or rounded once."""
+_PER_APPROXIMATION, _PER_FUNCTION = 3, 10
+"""The instructions of an op whose result is not exact or rounded once: by the target's approximate
+instructions, and within the op's bound."""
 _ARMS = (1, 2)
 """The operands of a selection that are its arms."""
 _TOGETHER = 2
@@ -211,4 +213,7 @@ def _is_long(ops: Iterable[Op]) -> bool:
 
 def _instructions(op: Op) -> int:
     """About how many instructions an element takes."""
-    return 1 if op.numerics in (EXACT, ROUNDED) else _PER_FUNCTION
+    if op.numerics in (EXACT, ROUNDED):
+        return 1
+    is_exact = getattr(op, "fast", FastMath.NONE) is FastMath.NONE
+    return _PER_FUNCTION if is_exact else _PER_APPROXIMATION

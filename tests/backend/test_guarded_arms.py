@@ -166,3 +166,14 @@ def test_kernels_with_matmuls_have_no_branches() -> None:
         total = b.dot(a, a, b.constant(tile(F32, (64, 64)), 0.0))
         (y + offsets).store(two_ranges(b, total))
     assert not selections(b.module()).selections
+
+
+@pytest.mark.parametrize(("fast", "count"), [("none", 1), ("approx", 0)])
+def test_a_function_is_worth_a_branch_and_an_approximate_instruction_is_not(
+    fast: str, count: int
+) -> None:
+    def formula(b: Builder, x: Expr) -> Expr:
+        value = polynomial(b, x, LOW)
+        return b.select(x < number(x, 1.0), value - b.log2(x, fast=fast), value)
+
+    assert len(selections(program(formula)).selections) == count

@@ -19,6 +19,7 @@ from tileir.backend.codegen.libm.expression import (
     is_usual,
     ldexp,
     nan,
+    nearest_integer,
     power_of_two,
     quotient,
     reciprocal,
@@ -51,10 +52,10 @@ _SQRT_HALF = 0x3F3504F3
 
 
 def reduce_argument(x: Term) -> tuple[Term, Term]:
-    """n, integer-valued, and x - n ln 2, for |x| below 150."""
-    n = (x * _PER_LN2).call("rint")
+    """n, an i32, and x - n ln 2, for |x| below 150."""
+    n, integer = nearest_integer(x, _PER_LN2)
     r = fma(n, -_LN2_HIGH, x)
-    return n, fma(n, -_LN2_LOW, r)
+    return integer, fma(n, -_LN2_LOW, r)
 
 
 def near_exp(r: Term) -> Term:
@@ -77,7 +78,7 @@ def exp_scaled(x: Term) -> Term:
     if x.thread.approximates:
         return exp_by_instruction(x)
     n, r = reduce_argument(x)
-    return ldexp(near_exp(r) + 1.0, n.to_integer())
+    return ldexp(near_exp(r) + 1.0, n)
 
 
 def exp_by_instruction(x: Term, x_low: Term | None = None) -> Term:
@@ -109,22 +110,17 @@ def exp2(x: Term) -> Term:
     """2^x within 1 ulp, exact for integers: the difference from the nearest one is exact.
     `ex2.approx` may be 2 ulp off the rounded result, more than the op's bound."""
     clamped = clamp(x, -151.0, 129.0)
-    n = clamped.call("rint")
-    value = ldexp(near_exp((clamped - n) * _LN2) + 1.0, n.to_integer())
+    n, integer = nearest_integer(clamped)
+    value = ldexp(near_exp((clamped - n) * _LN2) + 1.0, integer)
     return where(nan(x), x, value)
 
 
 def expm1(x: Term) -> Term:
-    """e^x - 1: 2^n (e^r - 1) + (2^n - 1), halved where 2^n might overflow."""
-    clamped = clamp(x, -18.0, 89.0)
-    n, r = reduce_argument(clamped)
-    exponent = n.to_integer()
-    large = exponent > 127
-    power = power_of_two(where(large, exponent - 1, exponent))
-    value = fma(near_exp(r), power, power - where(large, x.like(0.5), 1.0))
-    value = where(large, value + value, value)
-    value = where(nan(x), x, value)
-    return where(x.same(0.0), x, value)
+    """e^x - 1: twice 2^(n - 1) (e^r - 1) + (2^(n - 1) - 1/2), since 2^n might overflow."""
+    n, r = reduce_argument(x.call("maximum", -18.0).call("minimum", 89.0))
+    half = power_of_two(n - 1)
+    value = fma(near_exp(r), half, half - 0.5)
+    return copysign(value + value, x)
 
 
 # Logarithms -----------------------------------------------------------------------------------
@@ -207,7 +203,7 @@ def _quarter_exp(size: Term) -> Term:
     """e^size / 4 within 1 ulp for a magnitude: 2^(n - 2) is normal, or infinite where e^size / 2
     is."""
     n, r = reduce_argument(size.call("minimumnum", 90.0))
-    power = power_of_two(n.to_integer() - 2)
+    power = power_of_two(n - 2)
     return (near_exp(r) + 1.0) * power
 
 
@@ -297,7 +293,7 @@ def pow_(x: Term, y: Term) -> Term:
         value = exp_by_instruction(product, error)
     else:
         n, r = reduce_argument(clamp(product, -150.0, 150.0))
-        value = ldexp(near_exp(r + error) + 1.0, n.to_integer())
+        value = ldexp(near_exp(r + error) + 1.0, n)
         value = where(nan(product), product, value)
     return power_cases(x, y, value)
 

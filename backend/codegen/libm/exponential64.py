@@ -70,7 +70,7 @@ def core(high: Term, low: Term) -> Term:
 
 def reduce_argument(x: Term) -> tuple[Term, Term, Term]:
     """n, an i32, and x - n ln 2 in two parts, for |x| below 1100."""
-    n, integer = nearest_integer(x * _PER_LN2)
+    n, integer = nearest_integer(x, _PER_LN2)
     high = fma(n, -_LN2_HIGH, x)
     r = fma(n, -_LN2_LOW, high)
     return integer, r, fma(n, -_LN2_LOW, high - r)

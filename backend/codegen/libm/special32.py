@@ -63,7 +63,7 @@ def erfc(x: Term) -> Term:
     n, r = reduce_argument(-square)
     power = near_exp(r) + 1.0
     power = fma(power, -lost, power)
-    value = ldexp(quotient(ratio, fma(size, 2.0, 1.0)) * power, n.to_integer())
+    value = ldexp(quotient(ratio, fma(size, 2.0, 1.0)) * power, n)
     value = where(x < 0.0, 2.0 - value, value)
     return where(nan(x), x, value)
 

@@ -9,7 +9,7 @@ import math
 from collections.abc import Sequence
 
 from tileir.builder import Builder, Expr
-from tileir.types import I32, element_of, with_element
+from tileir.types import F32, I32, element_of, with_element
 
 _INFINITY = math.inf
 
@@ -48,34 +48,63 @@ _GAMMA_AT_2 = (
     0.0205807555, -0.067352511, 0.322467029, 0.422784328,
 )  # fmt: skip
 """ln(gamma(2 + t)) / t for t from -0.5 to 1."""
-_STIRLING = (0.000504312804, -0.000567126262, 0.000792606617, -0.00277776364, 0.0833333358)
-"""x times the rest of Stirling's formula, by 1 / x^2, for x from 3."""
+_GAMMA_FROM_3 = (
+    -2.40873987e-09, 1.35002756e-08, -4.29682991e-08, 3.03575717e-07, -2.31179274e-06,
+    1.59615756e-05, -0.000117030606, 0.000946378743, -0.00896778982, 0.122090615, 1.30586672,
+)  # fmt: skip
+"""(ln(gamma(x)) - ln 2) / (x - 3) by x - 5.5, for x from 3 to 8: by least squares."""
+_STIRLING = (-1 / 360, 1 / 12)
+"""x times the rest of Stirling's formula, by 1 / x^2, for x from 8."""
 _SINE_OF_PI = (0.0776558965, -0.598290384, 2.55007744, -5.1677103, 3.14159274)
 """sin(pi x) / x by x^2, for x from -1/2 to 1/2."""
 
 
+_LOGARITHM = (
+    -0.07659546, 0.12929803, -0.13240016, 0.14177437, -0.1660887, 0.20002206, -0.25001603,
+    0.33333322, -0.49999988,
+)  # fmt: skip
+"""(ln(1 + f) - f) / f^2 for 1 + f from sqrt(1/2) to sqrt(2)."""
+_ROOT_OF_HALF = 0x3F3504F3
+"""The bits of sqrt(1/2)."""
+
+
+def _usual_logarithm(b: Builder, x: Expr) -> Expr:
+    """The natural logarithm of a positive normal number within 1 ulp; of infinity a number."""
+    bits = _bits(b, x)
+    power = (bits - _ROOT_OF_HALF) & -(1 << 23)
+    f = b.bitcast(bits - power, x.type) - 1.0
+    near = b.fma(f * f, polynomial(b, f, _LOGARITHM), f)
+    exponent = power.to(F32, signed=True)
+    return b.fma(exponent, constant_like(x, math.log(2) * 2.0**-23), near)
+
+
 def logarithm_of_gamma(b: Builder, x: Expr) -> Expr:
     """Within 4 ulp for x from -2; below, within 2e-6 or 4 ulp, since near the zeros of the function
-    the reflection loses digits. The polynomials divide by its zeros at 1 and 2."""
-    one, zero = constant_like(x, 1.0), constant_like(x, 0.0)
+    the reflection loses digits. The polynomials divide by its zeros at 1 and 2. The selections have
+    no common logarithm, so that a warp computes only those that its elements need."""
+    one = constant_like(x, 1.0)
     size = b.fabs(x)
     is_low = x < constant_like(x, -0.3)
     u = b.select(is_low, size, x)
     below, near = u < constant_like(x, 0.7), u < constant_like(x, 1.5)
-    logarithm = b.log(b.fabs(u))
     t = b.select(below, u, b.select(near, u - one, u - 2.0))
     quotient = b.select(near, polynomial(b, t, _GAMMA_AT_1), polynomial(b, t, _GAMMA_AT_2))
-    small = t * quotient - b.select(below, logarithm, zero)
+    small = t * quotient
+    small = b.select(below, small - b.log(b.fabs(u)), small)
     inverse = b.fdiv(one, u, fast="approx", ftz=True)
     correction = polynomial(b, inverse * inverse, _STIRLING)
     correction = b.fma(correction, inverse, constant_like(x, math.log(2 * math.pi) / 2 - 0.5))
-    large = b.fma(u - 0.5, logarithm - one, correction)
+    far = b.fma(u - 0.5, _usual_logarithm(b, u) - one, correction)
+    middle = polynomial(b, u - 5.5, _GAMMA_FROM_3)
+    middle = b.fma(u - 3.0, middle, constant_like(x, math.log(2)))
+    large = b.select(u < constant_like(x, 8.0), middle, far)
     result = b.select(u < constant_like(x, 3.0), small, large)
     fraction = x - b.frint(x)
     sine = b.fabs(fraction * polynomial(b, fraction * fraction, _SINE_OF_PI))
     reflection = math.log(math.pi) - _near_logarithm(b, size * sine) - result
-    pole = (x <= zero) & (b.floor(x) == x)
-    return b.select(pole, constant_like(x, _INFINITY), b.select(is_low, reflection, result))
+    pole = b.floor(x) == x
+    reflection = b.select(pole, constant_like(x, _INFINITY), reflection)
+    return b.select(is_low, reflection, result)
 
 
 # Error functions ------------------------------------------------------------------------------
@@ -93,13 +122,11 @@ _TAIL = (
 
 
 def inverse_of_erf(b: Builder, x: Expr) -> Expr:
-    """Within 3 ulp."""
-    w = -_near_logarithm(b, b.fma(-x, x, constant_like(x, 1.0)))
+    """Within 3 ulp. The polynomial of the tail is infinite at 1 and -1, where its argument is."""
+    w = b.log2(b.fma(-x, x, constant_like(x, 1.0)), fast="fast") * -math.log(2)
     centre = polynomial(b, w, _CENTRE)
     tail = polynomial(b, b.sqrt(w, fast="approx") - 3.0, _TAIL)
-    result = b.select(w < constant_like(x, 5.0), centre, tail) * x
-    endless = b.copysign(constant_like(x, _INFINITY), x)
-    return b.select(b.fabs(x) == constant_like(x, 1.0), endless, result)
+    return b.select(w < constant_like(x, 5.0), centre, tail) * x
 
 
 _FAR = (

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from tileir.backend import compile as compile_kernel
+from tileir.backend.codegen.guarded_arms import guarded_selections
 from tileir.builder import F32, Builder, pointer
 from tileir.executor import executor
 from tileir.frontends.triton.language import special32
@@ -175,6 +176,14 @@ EXPECTED: dict[str, list[float]] = {
         math.inf, math.inf, math.nan, math.nan, math.nan, 0, math.nan, -math.inf, 10.0198336,
         math.nan, math.nan, math.nan, math.nan,
     ],
+    "inverse_of_erf": [
+        0, -0.0, math.nan, math.nan, math.nan, math.inf, -math.inf, math.nan, 1e-45, math.nan,
+        math.nan, math.nan, math.nan,
+    ],
+    "logarithm_of_gamma": [
+        math.inf, math.inf, math.inf, math.inf, math.nan, 0, math.inf, 0, 103.278931, math.inf,
+        math.inf, 857.933655, math.inf,
+    ],
 }  # fmt: skip
 
 
@@ -184,7 +193,7 @@ def test_ends_of_the_range(name: str, on: str) -> None:
     result = evaluate(name, on, np.array(ENDS))
     expected = np.array(EXPECTED[name])
     np.testing.assert_allclose(result, expected, rtol=1e-4, atol=2e-39)
-    if name == "sinpi":
+    if name in ("sinpi", "inverse_of_erf"):
         assert np.signbit(result[:2]).tolist() == [False, True]
 
 
@@ -195,6 +204,22 @@ def test_distances_at_the_ends(on: str) -> None:
     np.testing.assert_allclose(evaluate("hypot", on, x, y), np.hypot(x, y), rtol=1e-6)
     result = evaluate("inverse_hypot", on, x, y)
     np.testing.assert_array_equal(result[:5], [math.inf, 0, 0, math.nan, math.inf])
+
+
+def test_gamma_of_usual_arguments_takes_no_logarithm() -> None:
+    """Each of the three logarithms is in a branch of its own."""
+    b = Builder()
+    with b.kernel("k", x=pointer(F32), out=pointer(F32)) as (x, out):
+        i = b.arange(128)
+        (out + i).store(special32.logarithm_of_gamma(b, (x + i).load()))
+    function = compile_kernel(b.module(), "sm_90a").stages["barriers"].functions["k"]
+    guarded = guarded_selections(function).selections.values()
+    arms = [arm for selection in guarded for arm in selection.arms]
+    divided = [op for arm in arms for op in arm]
+    logarithms = [op for op in function.ops if op.mnemonic in ("log", "log2")]
+    by_bits = [op for op in function.ops if op.mnemonic == "sitofp"]
+    assert len(logarithms) == 2 and len(by_bits) == 1
+    assert all(op in divided for op in logarithms + by_bits)
 
 
 @pytest.mark.parametrize("name", ["logarithm_of_gamma", "inverse_of_erfc"])
