@@ -121,13 +121,15 @@ def _approximate(function: Callable[[Array], Array], ftz: bool) -> Callable[...,
     return lambda x: function(x.astype(np.float64)).astype(np.float32)
 
 
-def _reciprocal64(x: Array) -> Array:
-    """`rcp.approx.ftz.f64`: the upper half of the result, subnormals are zeros."""
-    high = np.int64(-(1 << 32))
-    smallest = np.finfo(np.float64).tiny
-    flushed = np.where(np.abs(x) < smallest, np.copysign(0.0, x), x)
-    result = ((1 / flushed).view(np.int64) & high).view(np.float64)
-    return np.where(np.abs(result) < smallest, np.copysign(0.0, result), result)
+def _upper_half64(function: Callable[[Array], Array]) -> Callable[[Array], Array]:
+    """`rcp.approx.ftz.f64`, `rsqrt.approx.ftz.f64`: the upper half of the result, subnormals are
+    zeros."""
+    high, smallest = np.int64(-(1 << 32)), np.finfo(np.float64).tiny
+
+    def flushed(x: Array) -> Array:
+        return np.where(np.abs(x) < smallest, np.copysign(0.0, x), x)
+
+    return lambda x: flushed((function(flushed(x)).view(np.int64) & high).view(np.float64))
 
 
 def _to_f8(kind: Any, largest: float) -> Callable[[Array, Array], Array]:
@@ -182,7 +184,9 @@ _PTX: Mapping[str, Callable[..., Array]] = {
         for name, apply in _APPROXIMATE.items()
         for ftz in ("", ".ftz")
     },
-    "rcp.approx.ftz.f64": _reciprocal64,
+    **{
+        f"{name}.approx.ftz.f64": _upper_half64(_APPROXIMATE[name]) for name in ("rcp", "rsqrt")
+    },
     "div.full.f32": np.divide, "div.full.ftz.f32": np.divide,
 }  # fmt: skip
 _ATOMICS = {

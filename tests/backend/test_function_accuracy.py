@@ -383,10 +383,44 @@ def check_reduced(x, quadrants, reduced, least):
         assert abs(rest - exact) <= least * abs(exact) + least * Fraction(1, 1 << 40)
 
 
-@pytest.mark.parametrize(("function", "first", "last"), [(reduce64, 20, 1023), (reduce, 0, 1023)])
-def test_f64_is_reduced_to_a_hundred_bits(function, first, last):
-    x = np.concatenate([far_numbers(np.float64, first, last), [6381956970095103 * 2.0**797]])
-    quadrants, (high, low) = evaluate(function, F64, x)
+def test_f64_is_reduced_to_its_own_bits():
+    """The nearest numbers to multiples of pi/2 too, where most digits cancel."""
+    whole = np.random.default_rng(3).integers(1, 1 << 19, 300)
+    near = [float(int(n) * HALF_PI) for n in whole]
+    x = np.concatenate([far_numbers(np.float64, 0, 1023), near])
+    quadrants, rest = evaluate(reduce, F64, x)
+    reduced = [Fraction(float(a)) for a in rest.handle.array]
+    check_reduced(x, quadrants.handle.array, reduced, Fraction(1, 1 << 52))
+
+
+@pytest.mark.parametrize("approximates", [False, True])
+@pytest.mark.parametrize(
+    ("name", "worst"), [("sin", 1.34), ("cos", 1.39), ("tan", 2.51), ("asin", 1.5), ("acos", 1.5)]
+)
+def test_f64_angles_are_as_near_as_measured(name, worst, approximates):
+    """Against the C library's functions of 64 bits."""
+    if np.finfo(np.longdouble).nmant < 63:
+        pytest.skip("this machine has no numbers of 64 bits")
+    random = np.random.default_rng(9)
+    most = 1 if name in ("asin", "acos") else 60
+    x = np.concatenate([random.uniform(-1, 1, 20000), random.uniform(-most, most, 20000)])
+    result = evaluate(_DOUBLE[name], F64, x, approximates=approximates).handle.array
+    exact = getattr(np, f"arc{name[1:]}" if most == 1 else name)(x.astype(np.longdouble))
+    off = np.abs(result - exact) / np.spacing(np.abs(exact.astype(np.float64)))
+    assert off.max() <= worst
+
+
+def test_inverse_roots_of_unusual_numbers():
+    x = np.array([0.0, -0.0, 5e-324, 1e-310, -1e-310, 2.2250738585072014e-308, -1.0, 1e308,
+                  np.inf, -np.inf, np.nan])  # fmt: skip
+    result = evaluate(_DOUBLE["rsqrt"], F64, x).handle.array
+    with np.errstate(all="ignore"):
+        np.testing.assert_allclose(result, 1 / np.sqrt(x), rtol=4e-16)
+
+
+def test_f64_is_reduced_to_a_hundred_bits():
+    x = np.concatenate([far_numbers(np.float64, 20, 1023), [6381956970095103 * 2.0**797]])
+    quadrants, (high, low) = evaluate(reduce64, F64, x)
     pairs = zip(high.handle.array, low.handle.array, strict=True)
     reduced = [Fraction(float(a)) + Fraction(float(b)) for a, b in pairs]
     check_reduced(x, quadrants.handle.array, reduced, Fraction(1, 1 << 80))

@@ -5,15 +5,18 @@ from __future__ import annotations
 from tileir.backend.codegen.libm.exponential64 import exp_of_pair
 from tileir.backend.codegen.libm.expression import (
     Term,
+    branch,
     clamp,
     copysign,
     fma,
     horner,
     is_usual,
     nan,
+    near_inverse_root,
     reciprocal,
     where,
 )
+from tileir.types import I32
 
 _SMALL = 0.84375
 _ERF = (
@@ -89,8 +92,21 @@ def cbrt(x: Term) -> Term:
 
 
 def rsqrt(x: Term) -> Term:
-    """1 / sqrt(x) by a square root and a division, both correctly rounded."""
-    return 1.0 / x.call("sqrt")
+    """1 / sqrt(x). A branch is taken for numbers that are not positive and normal."""
+    if not x.thread.approximates:
+        return 1.0 / x.call("sqrt")
+    upper = x.bits().unsigned_shift(32).cast("trunc", I32)
+    usual = (upper - 0x00100000).compare("ult", 0x7FE00000)
+    near = near_inverse_root(x)
+    (value,) = branch(~usual, (x.element,), lambda: [_unusual_inverse_root(x)], [near])
+    return value
+
+
+def _unusual_inverse_root(x: Term) -> Term:
+    """1 / sqrt(x): of subnormal numbers times 2^54, otherwise what the instruction returns."""
+    scaled = x * 2.0**54
+    value = near_inverse_root(scaled) * 2.0**27
+    return where(is_usual(scaled), value, scaled.ptx("rsqrt.approx.ftz.f64"))
 
 
 FUNCTIONS = {"erf": erf, "erfc": erfc, "cbrt": cbrt, "rsqrt": rsqrt}

@@ -3,16 +3,15 @@
 
 from __future__ import annotations
 
-from tileir.backend.codegen.libm.double_word import Pair, fast_sum, two_product, two_sum
+from tileir.backend.codegen.libm.double_word import Pair
 from tileir.backend.codegen.libm.expression import (
     Term,
     branch,
-    clamp,
     copysign,
     flip_sign,
     fma,
     horner,
-    nan,
+    near_inverse_root,
     nearest_integer,
     quotient,
     sign_bit,
@@ -22,8 +21,8 @@ from tileir.backend.codegen.libm.payne_hanek import reduce64
 from tileir.types import F64, I32
 
 _TWO_OVER_PI = 6.36619772367581382433e-01
-_PI_HALVES = (1.57079632673412561417e00, 6.077100506506192e-11, 3.5215598651832e-27)
-"""Half of pi: 33 bits, whose multiples by integers below 2^20 are exact, and twice 53."""
+_PI_HALVES = (1.5707963267948966, 6.123233995736766e-17, -1.4973849048591698e-33)
+"""Half of pi in three parts of 53 bits."""
 _LARGE = 2.0**20
 _S = (
     -1.66666666666666324348e-01, 8.33333333332248946124e-03, -1.98412698298579493134e-04,
@@ -38,61 +37,58 @@ _PI = (3.141592653589793, 1.2246467991473532e-16)
 
 def sin(x: Term) -> Term:
     """Sine."""
-    quadrant, (y, tail) = reduce(x)
-    return where(x.same(0.0), x, _by_quadrant(quadrant, y, tail))
+    quadrant, y = reduce(x)
+    return where(x.same(0.0), x, _by_quadrant(quadrant, y))
 
 
 def cos(x: Term) -> Term:
     """Cosine."""
-    quadrant, (y, tail) = reduce(x)
-    return _by_quadrant(quadrant + 1, y, tail)
+    quadrant, y = reduce(x)
+    return _by_quadrant(quadrant + 1, y)
 
 
 def tan(x: Term) -> Term:
     """Tangent."""
-    quadrant, (y, tail) = reduce(x)
-    s, c = _sin(y, tail), _cos(y, tail)
+    quadrant, y = reduce(x)
+    s, c = _sin(y), _cos(y)
     swap = (quadrant & 1).same(1)
     value = quotient(where(swap, -c, s), where(swap, s, c))
     return where(x.same(0.0), x, value)
 
 
-def _by_quadrant(quadrant: Term, y: Term, tail: Term) -> Term:
-    value = where((quadrant & 1).same(1), _cos(y, tail), _sin(y, tail))
+def _by_quadrant(quadrant: Term, y: Term) -> Term:
+    value = where((quadrant & 1).same(1), _cos(y), _sin(y))
     return flip_sign(value, (quadrant & 2).same(2))
 
 
-def _sin(y: Term, tail: Term) -> Term:
+def _sin(y: Term) -> Term:
+    """The sine for |y| up to pi / 4."""
     z = y * y
-    v = z * y
-    r = horner(z, _S[1:])
-    return y - ((z * (tail * 0.5 - v * r) - tail) - v * _S[0])
+    return fma(z * y, horner(z, _S), y)
 
 
-def _cos(y: Term, tail: Term) -> Term:
+def _cos(y: Term) -> Term:
+    """The cosine for |y| up to pi / 4."""
     z = y * y
-    r = z * horner(z, _C)
-    half = z * 0.5
-    w = 1.0 - half
-    return w + (((1.0 - w) - half) + (z * r - y * tail))
+    return fma(z, fma(z, horner(z, _C), -0.5), 1.0)
 
 
-def reduce(x: Term) -> tuple[Term, Pair]:
-    """Quadrant (its low two bits) and remainder in -pi/4 to pi/4 as a pair."""
+def reduce(x: Term) -> tuple[Term, Term]:
+    """Quadrant (its low two bits) and remainder in -pi/4 to pi/4 within 1 ulp. The first part of
+    pi/2 is subtracted exactly: the difference is small, and a multiple of the last place. The third
+    part matters only where the first two cancel."""
     usual = abs(x) < _LARGE
-    argument = where(usual, x, 0.0)
-    k, near = nearest_integer(argument * _TWO_OVER_PI)
-    above = fma(-k, _PI_HALVES[0], argument)
-    multiple, beyond = two_product(k, k.like(_PI_HALVES[1]))
-    high, low = two_sum(above, -multiple)
-    high, low = fast_sum(high, fma(-k, _PI_HALVES[2], low - beyond))
+    k, near = nearest_integer(x, _TWO_OVER_PI)
+    r = x
+    for part in _PI_HALVES:
+        r = fma(k, -part, r)
 
-    def large() -> tuple[Term, Term, Term]:
-        quadrant, (first, second) = reduce64(x)
-        return quadrant, first, second
+    def large() -> tuple[Term, Term]:
+        quadrant, (first, _) = reduce64(x)
+        return quadrant, first
 
-    far, first, second = branch(~usual, (I32, F64, F64), large)
-    return where(usual, near, far), (where(usual, high, first), where(usual, low, second))
+    quadrant, r = branch(~usual, (I32, F64), large, (near, r))
+    return quadrant, r
 
 
 # Inverses -------------------------------------------------------------------------------------
@@ -151,43 +147,41 @@ def _rational(t: Term) -> Term:
 
 
 def asin(x: Term) -> Term:
-    """Arc sine."""
+    """Arc sine. Above 0.5, pi/2 - 2 asin(s), where s is the root of (1 - magnitude) / 2."""
     size = abs(x)
-    near = size.call("minimumnum", 0.5)
     above = size >= 0.5
-    t = where(above, (1.0 - clamp(size, 0.5, 1.0)) * 0.5, near * near)
+    t = where(above, fma(size, -0.5, 0.5), size * size)
     ratio = _rational(t)
-    s = t.call("sqrt")
-    high, low = _short(s, t)
-    p = (s + s) * ratio - (6.12323399573676603587e-17 - (low + low))
-    large = 0.25 * _PI[0] - (p - (0.25 * _PI[0] - (high + high)))
-    value = where(above, large, fma(near, ratio, near))
-    value = where(size > 1.0, x.like(float("nan")), value)
+    s, low = _root_of_half(t)
+    rest = fma(s + s, ratio, fma(low, 2.0, -0.5 * _PI[1]))
+    large = (0.5 * _PI[0] - (s + s)) - rest
+    value = where(above, large, fma(size, ratio, size))
     return where(size >= 1e-9, copysign(value, x), x)
 
 
 def acos(x: Term) -> Term:
     """Arc cosine."""
     size = abs(x)
-    near = clamp(x, -0.5, 0.5)
     inner = size < 0.5
-    z = where(inner, near * near, (1.0 - clamp(size, 0.5, 1.0)) * 0.5)
+    z = where(inner, x * x, fma(size, -0.5, 0.5))
     ratio = _rational(z)
-    middle = 0.5 * _PI[0] - (near - (0.5 * _PI[1] - near * ratio))
-    s = z.call("sqrt")
-    high, low = _short(s, z)
-    right = (high + fma(ratio, s, low)) * 2.0
-    left = _PI[0] - (s + fma(ratio, s, -0.5 * _PI[1])) * 2.0
-    value = where(inner, middle, where(x > 0.0, right, left))
-    value = where(size > 1.0, x.like(float("nan")), value)
-    return where(nan(x), x, value)
+    middle = 0.5 * _PI[0] - (x - (0.5 * _PI[1] - x * ratio))
+    s, low = _root_of_half(z)
+    near = fma(ratio, s, low)
+    left = _PI[0] - (s + (near - 0.5 * _PI[1])) * 2.0
+    outer = where(sign_bit(x), left, (s + near) * 2.0)
+    return where(inner, middle, outer)
 
 
-def _short(s: Term, t: Term) -> Pair:
-    """The root `s` of `t` in two parts: its upper 21 bits, and the rest."""
-    high = (s.bits() & ~0xFFFFFFFF).real()
-    low = fma(-high, high, t) / where(s.same(0.0), s.like(1.0), s + high)
-    return high, low
+def _root_of_half(t: Term) -> Pair:
+    """The square root of 0 or a number from 2^-54 to 1/4, and what it misses; NaN of a negative
+    number."""
+    if t.thread.approximates:
+        inverse = near_inverse_root(t + 2.0**-200)
+        s = t * inverse
+        return s, fma(-s, s, t) * (inverse * 0.5)
+    s = t.call("sqrt")
+    return s, fma(-s, s, t) / (s + s).call("maximumnum", 2.0**-200)
 
 
 def atan2(y: Term, x: Term) -> Term:

@@ -127,42 +127,6 @@ of_floats("fast_powf", _fast_power)
 # Powers, roots, distances -------------------------------------------------------------------
 
 
-def _in_float32(narrow: Formula, wide: Formula) -> Formula:
-    """`narrow` of float32, `wide` of float64."""
-
-    def apply(b: Builder, *operands: Expr) -> Expr:
-        return (narrow if special32.is_float32(operands[0]) else wide)(b, *operands)
-
-    return apply
-
-
-def _hypot(b: Builder, *parts: Expr) -> Expr:
-    """The root of a sum of squares, without overflow in between."""
-    sizes = [b.fabs(x) for x in parts]
-    most = sizes[0]
-    for size in sizes[1:]:
-        most = b.fmaxnum(most, size)
-    zero, endless = number(most, 0.0), number(most, math.inf)
-    scale = b.select((most == zero) | (most == endless), number(most, 1.0), most)
-    total = zero
-    for size in sizes:
-        part = size / scale
-        total = b.fma(part, part, total)
-    return b.select(most == endless, endless, scale * b.sqrt(total))
-
-
-def _inverse_hypot(b: Builder, *parts: Expr) -> Expr:
-    return number(parts[0], 1.0) / _hypot(b, *parts)
-
-
-def _of_pi_times(op: str, shift: float, b: Builder, x: Expr) -> Expr:
-    """`op` of pi * x. Whole periods are subtracted first, which is exact."""
-    reduced = x - b.frint(x * 0.5) * 2.0
-    result = getattr(b, op)(reduced * math.pi)
-    is_zero = (b.frint(x + shift) == x + shift) & (b.fabs(x) < 2.0**23)
-    return b.select(is_zero, number(x, 0.0), result)
-
-
 def _positive_difference(b: Builder, x: Expr, y: Expr) -> Expr:
     return b.select(x <= y, number(x, 0.0), x - y)
 
@@ -179,13 +143,13 @@ def _remainder(b: Builder, x: Expr, y: Expr) -> Expr:
 
 
 for _name in ("hypot", "norm3d", "norm4d"):
-    of_floats(_name, _in_float32(special32.hypot, _hypot))
+    of_floats(_name, special32.hypot)
 for _name in ("rhypot", "rnorm3d", "rnorm4d"):
-    of_floats(_name, _in_float32(special32.inverse_hypot, _inverse_hypot))
+    of_floats(_name, special32.inverse_hypot)
 of_floats("rcbrt", lambda b, x: b.fdiv(number(x, 1.0), b.cbrt(x), fast="approx"))
-of_floats("exp10", _in_float32(special32.exp10, lambda b, x: b.pow(number(x, 10.0), x)))
-of_floats("sinpi", _in_float32(special32.sinpi, partial(_of_pi_times, "sin", 0.0)))
-of_floats("cospi", _in_float32(special32.cospi, partial(_of_pi_times, "cos", 0.5)))
+of_floats("exp10", special32.exp10)
+of_floats("sinpi", special32.sinpi)
+of_floats("cospi", special32.cospi)
 of_floats("fdim", _positive_difference)
 of_floats("remainder", _remainder)
 of_floats("saturatef", lambda b, x: b.fminnum(b.fmaxnum(x, number(x, 0.0)), number(x, 1.0)))

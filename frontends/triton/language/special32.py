@@ -1,15 +1,16 @@
-"""Special functions of float32, in float32: polynomials fitted here (Lawson's iteration, with
-coefficients rounded one after the other), and the target's approximate divisions, roots and
-logarithms where their error is a fraction of the function's.
+"""Special functions of float32, in float32, some of them of float64 too: polynomials fitted here
+(Lawson's iteration, with coefficients rounded one after the other), and the target's approximate
+divisions, roots and logarithms where their error is a fraction of the function's.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 from tileir.builder import Builder, Expr
-from tileir.types import F32, I32, element_of, with_element
+from tileir.types import F32, F64, I32, I64, element_of, with_element
 
 _INFINITY = math.inf
 
@@ -27,8 +28,16 @@ def polynomial(b: Builder, x: Expr, coefficients: Sequence[float]) -> Expr:
     return expr
 
 
+_BIAS, _FRACTION_BITS = {F32: 127, F64: 1023}, {F32: 23, F64: 52}
+
+
+def _format_of(x: Expr) -> Any:
+    """The element type of `x`, F32 or F64."""
+    return element_of(x.type)
+
+
 def _bits(b: Builder, x: Expr) -> Expr:
-    return b.bitcast(x, with_element(x.type, I32))
+    return b.bitcast(x, with_element(x.type, I32 if is_float32(x) else I64))
 
 
 def _near_logarithm(b: Builder, x: Expr) -> Expr:
@@ -197,17 +206,18 @@ def inverse_of_normal(b: Builder, x: Expr) -> Expr:
 
 # Powers, roots, distances ---------------------------------------------------------------------
 
-_LN10 = (2.30258512, -3.19754424e-08)
+_LN10 = {F32: (2.30258512, -3.19754424e-08), F64: (2.302585092994046, -2.1707562233822494e-16)}
 """ln 10 in two parts."""
 
 
 def exp10(b: Builder, x: Expr) -> Expr:
     """10^x within 3 ulp: e to the power of x ln 10, in two parts."""
-    least = constant_like(x, -60.0)
+    kind = _format_of(x)
+    least = constant_like(x, -1.5 * _BIAS[kind] * math.log10(2))
     x = b.select(x < least, least, x)
-    high = x * _LN10[0]
-    low = b.fma(x, constant_like(x, _LN10[0]), -high)
-    low = b.fma(x, constant_like(x, _LN10[1]), low)
+    first, second = (constant_like(x, part) for part in _LN10[kind])
+    high = x * first
+    low = b.fma(x, second, b.fma(x, first, -high))
     power = b.exp(high)
     return b.select(power < constant_like(x, _INFINITY), b.fma(power, low, power), power)
 
@@ -220,58 +230,94 @@ def _scaled_squares(b: Builder, parts: Sequence[Expr]) -> tuple[Expr, Expr, Expr
     for size in sizes[1:]:
         most = b.fmaxnum(most, size)
     bits = _bits(b, most)
-    exponent = bits & 0x7E000000
-    down = b.bitcast(constant_like(bits, 0x7E800000) - exponent, most.type)
+    exponent = bits & _exponent(most, 2 * _BIAS[_format_of(most)] - 2)
+    down = _inverse_power(b, most, exponent)
     total = constant_like(most, 0.0)
     for size in sizes:
         total = b.fma(size * down, size * down, total)
     return most, exponent, total
 
 
+def _exponent(x: Expr, n: int) -> int:
+    """The bits of the type of `x` whose exponent is `n`, with the bias."""
+    return n << _FRACTION_BITS[_format_of(x)]
+
+
+def _inverse_power(b: Builder, x: Expr, exponent: Expr) -> Expr:
+    """1 / 2 of a power of two of the type of `x` and the bits `exponent`."""
+    twice = constant_like(exponent, _exponent(x, 2 * _BIAS[_format_of(x)] - 1))
+    return b.bitcast(twice - exponent, x.type)
+
+
 def hypot(b: Builder, *parts: Expr) -> Expr:
     """The root of a sum of squares within 3 ulp, without overflow in between."""
     most, exponent, total = _scaled_squares(b, parts)
-    up = b.bitcast(exponent + 0x00800000, most.type)
+    up = b.bitcast(exponent + _exponent(most, 1), most.type)
     endless = constant_like(most, _INFINITY)
-    return b.select(most == endless, endless, b.sqrt(total, fast="approx") * up)
+    return b.select(most == endless, endless, _root(b, total) * up)
+
+
+def _root(b: Builder, x: Expr) -> Expr:
+    """The square root of 0 or a number from 2^-100: of f64 by an inverse root, which takes no
+    branches, and a correction."""
+    if is_float32(x):
+        return b.sqrt(x, fast="approx")
+    inverse = b.rsqrt(b.fmaxnum(x, constant_like(x, 2.0**-200)))
+    near = x * inverse
+    return b.fma(b.fma(-near, near, x), inverse * 0.5, near)
 
 
 def inverse_hypot(b: Builder, *parts: Expr) -> Expr:
     """The inverse of `hypot`, within 3 ulp."""
     most, exponent, total = _scaled_squares(b, parts)
-    down = b.bitcast(constant_like(exponent, 0x7E800000) - exponent, most.type)
+    down = _inverse_power(b, most, exponent)
     endless = constant_like(most, _INFINITY)
     return b.select(most == endless, constant_like(most, 0.0), b.rsqrt(total) * down)
 
 
 # Trigonometric functions of multiples of pi ------------------------------------------------------
 
-_ROUNDER = 12582912.0
-"""1.5 2^23: what is added to it is rounded to an integer, in its low bits."""
-_PI = (3.14159274, -8.74227766e-08)
-_SINE = (-0.00019517906, 0.008332187, -0.16666655)
-"""(sin(r) - r) / r^3 by r^2, for |r| up to pi / 4, the highest first."""
-_COSINE = (2.4432327e-05, -0.001388731, 0.041666646, -0.5)
+_PI = {F32: (3.14159274, -8.74227766e-08), F64: (3.141592653589793, 1.2246467991473532e-16)}
+_SINE: dict[Any, tuple[float, ...]] = {
+    F32: (-0.00019517906, 0.008332187, -0.16666655),
+    F64: (
+        1.58969099521155010221e-10, -2.50507602534068634195e-08, 2.75573137070700676789e-06,
+        -1.98412698298579493134e-04, 8.33333333332248946124e-03, -1.66666666666666324348e-01,
+    ),
+}  # fmt: skip
+"""(sin(r) - r) / r^3 by r^2, for |r| up to pi / 4, the highest first; of f64 those of fdlibm."""
+_COSINE: dict[Any, tuple[float, ...]] = {
+    F32: (2.4432327e-05, -0.001388731, 0.041666646, -0.5),
+    F64: (
+        -1.13596475577881948265e-11, 2.08757232129817482790e-09, -2.75573143513906633035e-07,
+        2.48015872894767294178e-05, -1.38888888888741095749e-03, 4.16666666666666019037e-02, -0.5,
+    ),
+}  # fmt: skip
 """(cos(r) - 1) / r^2."""
 
 
 def _sine_of_pi_times(b: Builder, x: Expr, quarters: int) -> Expr:
-    """sin(pi (x + quarters / 2)) within 2 ulp: multiples of 1/2 are subtracted, which is exact."""
+    """sin(pi (x + quarters / 2)) within 2 ulp: multiples of 1/2 are subtracted, which is exact. To
+    1.5 2^23 (in f64 2^52) is added what is rounded to an integer, in the low bits of the sum."""
+    kind = _format_of(x)
+    sine, cosine, pi = _SINE[kind], _COSINE[kind], _PI[kind]
+    rounder = 1.5 * 2.0 ** _FRACTION_BITS[kind]
     reduced = b.fma(b.frint(x * 0.5), constant_like(x, -2.0), x)
-    rounded = b.fma(reduced, constant_like(x, 2.0), constant_like(x, _ROUNDER))
-    reduced = b.fma(rounded - _ROUNDER, constant_like(x, -0.5), reduced)
-    r = b.fma(reduced, constant_like(x, _PI[1]), reduced * _PI[0])
+    rounded = b.fma(reduced, constant_like(x, 2.0), constant_like(x, rounder))
+    reduced = b.fma(rounded - rounder, constant_like(x, -0.5), reduced)
+    r = b.fma(reduced, constant_like(x, pi[1]), reduced * pi[0])
     quadrant = _bits(b, rounded) + quarters
     odd = (quadrant & 1) == constant_like(quadrant, 1)
     square = r * r
-    first = b.fma(constant_like(x, _COSINE[0]), square, constant_like(x, _COSINE[1]))
-    total = b.select(odd, first, constant_like(x, _SINE[0]))
-    for in_odd, in_even in zip(_COSINE[2:], _SINE[1:], strict=True):
+    first = b.fma(constant_like(x, cosine[0]), square, constant_like(x, cosine[1]))
+    total = b.select(odd, first, constant_like(x, sine[0]))
+    for in_odd, in_even in zip(cosine[2:], sine[1:], strict=True):
         c = b.select(odd, constant_like(x, in_odd), constant_like(x, in_even))
         total = b.fma(total, square, c)
     start = b.select(odd, constant_like(x, 1.0), r)
     value = _bits(b, b.fma(square * start, total, start))
-    return b.bitcast(value ^ ((quadrant & 2) << 30), x.type) + 0.0
+    sign = (quadrant & 2) << (kind.bits - 2)
+    return b.bitcast(value ^ sign, x.type) + 0.0
 
 
 def sinpi(b: Builder, x: Expr) -> Expr:
@@ -286,4 +332,4 @@ def cospi(b: Builder, x: Expr) -> Expr:
 
 def is_float32(x: Expr) -> bool:
     """Whether the elements of `x` are float32."""
-    return str(element_of(x.type)) == "f32"
+    return element_of(x.type) is F32

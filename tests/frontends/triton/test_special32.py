@@ -13,22 +13,24 @@ import pytest
 
 from tileir.backend import compile as compile_kernel
 from tileir.backend.codegen.guarded_arms import guarded_selections
-from tileir.builder import F32, Builder, pointer
+from tileir.builder import F32, F64, Builder, pointer
 from tileir.executor import executor
 from tileir.frontends.triton.language import special32
 
 RANDOM = np.random.default_rng(29)
 
 
-def evaluate(name: str, on: str, *operands: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    count = len(operands[0])
+def evaluate(
+    name: str, on: str, *operands: np.ndarray[Any, Any], kind: Any = F32
+) -> np.ndarray[Any, Any]:
+    count, dtype = len(operands[0]), np.float32 if kind is F32 else np.float64
     b = Builder()
-    with b.kernel("k", x=pointer(F32), y=pointer(F32), out=pointer(F32)) as (x, y, out):
+    with b.kernel("k", x=pointer(kind), y=pointer(kind), out=pointer(kind)) as (x, y, out):
         i = b.arange(count)
         loaded = [(p + i).load() for p, _ in zip((x, y), operands, strict=False)]
         (out + i).store(getattr(special32, name)(b, *loaded))
-    arrays = [v.astype(np.float32) for v in operands]
-    result = np.zeros(count, np.float32)
+    arrays = [v.astype(dtype) for v in operands]
+    result = np.zeros(count, dtype)
     with np.errstate(all="ignore"):
         executor(on).launch(b.module(), "k", 1, [arrays[0], arrays[-1].copy(), result])
     return result
@@ -144,6 +146,69 @@ def test_distances_neither_overflow_nor_underflow(name: str) -> None:
     result = evaluate(name, "simt", x, y)
     off = np.abs(result - exact) / np.spacing(exact.astype(np.float32))
     assert usual.sum() > 800 and off[usual].max() <= 2.5
+
+
+def long_sine_of_pi(x: Any) -> Any:
+    pi = np.longdouble("3.14159265358979323851")
+    nearest = np.rint(x * 2)
+    angle, quadrant = pi * (x - nearest / 2), nearest.astype(np.int64) % 4
+    s, c = np.sin(angle), np.cos(angle)
+    return np.choose(quadrant, [s, c, -s, -c])
+
+
+CASES64: dict[str, tuple[Callable[..., Any], list[np.ndarray[Any, Any]], float]] = {
+    "exp10": (
+        lambda x: np.longdouble(10) ** x,
+        [np.concatenate([RANDOM.uniform(-307, 308, 2000), RANDOM.uniform(-1, 1, 500)])],
+        1.5,
+    ),
+    "sinpi": (long_sine_of_pi, [RANDOM.uniform(-9, 9, 2000)], 1.6),
+    "cospi": (lambda x: long_sine_of_pi(x + 0.5), [RANDOM.uniform(-9, 9, 2000)], 1.6),
+    "hypot": (np.hypot, [np.exp(RANDOM.uniform(-600, 600, 2000)) for _ in range(2)], 1.5),
+    "inverse_hypot": (
+        lambda x, y: 1 / np.hypot(x, y),
+        [np.exp(RANDOM.uniform(-600, 600, 2000)) for _ in range(2)],
+        2.0,
+    ),
+}
+"""Formulas in numbers of 64 bits, operands, and the units that each is off at most."""
+
+
+@pytest.mark.parametrize("on", ["simt", "interpreter"])
+@pytest.mark.parametrize("name", sorted(CASES64))
+def test_functions_of_float64_are_as_near_as_stated(name: str, on: str) -> None:
+    if np.finfo(np.longdouble).nmant < 63:
+        pytest.skip("this machine has no numbers of 64 bits")
+    formula, operands, worst = CASES64[name]
+    exact = formula(*(v.astype(np.longdouble) for v in operands))
+    result = evaluate(name, on, *operands, kind=F64)
+    off = np.abs(result - exact) / np.spacing(np.abs(exact.astype(np.float64)))
+    assert off.max() <= worst
+
+
+@pytest.mark.parametrize("on", ["simt", "interpreter"])
+@pytest.mark.parametrize("name", ["exp10", "sinpi", "cospi"])
+def test_ends_of_the_range_of_float64(name: str, on: str) -> None:
+    x = np.array([0, -0.0, math.inf, -math.inf, math.nan, 1, 2, -1, 1e300, -1e300, 5e-324])
+    expected = {
+        "exp10": [1, 1, math.inf, 0, math.nan, 10, 100, 0.1, math.inf, 0, 1],
+        "sinpi": [0, -0.0, math.nan, math.nan, math.nan, 0, 0, 0, 0, 0, 1.5e-323],
+        "cospi": [1, 1, math.nan, math.nan, math.nan, -1, 1, -1, 1, 1, 1],
+    }[name]
+    result = evaluate(name, on, x, kind=F64)
+    np.testing.assert_allclose(result, expected, rtol=1e-14, atol=1e-322)
+    if name == "sinpi":
+        assert np.signbit(result[:2]).tolist() == [False, True]
+
+
+@pytest.mark.parametrize("on", ["simt", "interpreter"])
+def test_distances_of_float64_at_the_ends(on: str) -> None:
+    x = np.array([0, math.inf, math.nan, math.nan, 5e-324, 1e308, 3e-320])
+    y = np.array([0, math.nan, -math.inf, 1, 0, 0, 4e-320])
+    result = evaluate("hypot", on, x, y, kind=F64)
+    np.testing.assert_allclose(result, np.hypot(x, y), rtol=1e-14)
+    result = evaluate("inverse_hypot", on, x, y, kind=F64)
+    np.testing.assert_array_equal(result[:5], [math.inf, 0, 0, math.nan, math.inf])
 
 
 ENDS = [
