@@ -112,8 +112,7 @@ _IN_FLOAT32: dict[str, Callable[[Builder, Expr], Expr]] = {
     "erfcx": special32.scaled_erfc,
     "normcdf": special32.normal,
     "normcdfinv": special32.inverse_of_normal,
-    "cyl_bessel_i0": bessel.FORMULAS["cyl_bessel_i0"],
-    "cyl_bessel_i1": bessel.FORMULAS["cyl_bessel_i1"],
+    **bessel.FORMULAS,
 }
 
 

@@ -96,6 +96,35 @@ def test_bessel_functions(
         np.testing.assert_allclose(result, reference, rtol=error, atol=error)
 
 
+def of_many(name: str, x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    return np.concatenate([of(name, x[i : i + 16]) for i in range(0, len(x), 16)])
+
+
+@pytest.mark.parametrize("name", ["j0", "j1", "y0", "y1"])
+def test_bessel_functions_of_float32_keep_digits_near_their_zeros(name: str) -> None:
+    zeros = {
+        "j0": [2.404825557695773, 5.520078110286311], "j1": [3.831705970207512, 7.015586669815619],
+        "y0": [0.8935769662791675, 3.957678419314858, 7.086051060301773],
+        "y1": [2.197141326031017, 5.429681040794135],
+    }[name]  # fmt: skip
+    units = [np.spacing(np.float32(z)) * np.arange(-8, 8) for z in zeros]
+    near = [np.float32(z) + unit for z, unit in zip(zeros, units, strict=True)]
+    random = np.random.default_rng(3).uniform(0.01, 8, 96)
+    x = np.concatenate([*near, random]).astype(np.float32)
+    expected = partial(bessel_j if name[0] == "j" else bessel_y, int(name[1]))
+    exact = np.array([expected(float(v)) for v in x])
+    off = np.abs(of_many(name, x) - exact) / np.spacing(np.abs(exact).astype(np.float32))
+    assert off.max() <= 7
+
+
+@pytest.mark.parametrize("name", ["j0", "j1", "y0", "y1"])
+def test_far_bessel_functions_of_float32_are_near_their_amplitude(name: str) -> None:
+    x = np.random.default_rng(4).uniform(8, 70, 128).astype(np.float32)
+    expected = partial(bessel_j if name[0] == "j" else bessel_y, int(name[1]))
+    exact = np.array([expected(float(v)) for v in x])
+    assert (np.abs(of_many(name, x) - exact) <= 3e-7 * np.sqrt(2 / (np.pi * x))).all()
+
+
 def test_bessel_functions_at_the_ends() -> None:
     ends = np.array([0.0, -1.0, math.inf, math.nan, 710.0])
     for second in (of("y0", ends), of("y1", ends)):
