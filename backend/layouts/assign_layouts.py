@@ -260,12 +260,17 @@ class _Assignment:
         return transposed_layout(trans, source) if is_fragment_of_result(source) else None
 
     def _layout_of_stored_value(self, op: Op) -> Layout | None:
-        """The layout of the value that an op stores, if a store from this layout costs the same."""
+        """The layout of the value that an op stores, if a store from this layout costs the same.
+        Pointers that are in the op's own layout already, and not cheap, stay there: a conversion of
+        the value moves fewer bits."""
         if op.results:
             return None
         for operand in op.inputs[1:2]:
             stored_layout = self.layout_of.get(operand) if type(operand) is Value else None
-            if stored_layout is not None and self.anchors.serves(op, stored_layout):
+            if stored_layout is None or not self.anchors.serves(op, stored_layout):
+                continue
+            pointers = self.layout_of.get(cast(Value, op.inputs[0]))
+            if pointers is None or pointers == stored_layout or pointers != self.anchors.of(op):
                 return stored_layout
         return None
 

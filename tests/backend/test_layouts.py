@@ -530,6 +530,26 @@ def test_threads_own_what_one_instruction_writes(read, written, owned):
     assert not conversions(function)
 
 
+@pytest.mark.parametrize(("carried", "moved"), [(True, ["i8"]), (False, [])])
+def test_pointers_that_a_loop_carries_stay_where_they_are(carried, moved):
+    """A byte of a pair of numbers is stored where a loop moves pointers to. The bytes are converted
+    to the layout of the pointers, which have 64 bits; pointers that are computed anew are computed
+    in the layout of the bytes."""
+    b = Builder()
+    types = {"x": arg(pointer(I32), aligned=16), "y": arg(pointer(I8), aligned=16)}
+    with b.kernel("k", **types, n=I32) as (x, y, n):
+        place = b.var(b.arange(1024) + 1)
+        with b.for_(0, n) as row:
+            pairs = (x + (b.arange(2048) + row * 2048)).load().reshape(1024, 2)
+            first, second = b.split(pairs)
+            to = place.get() if carried else b.arange(1024) + row * 1089
+            (y + to).store((first + second).to(I8))
+            place.set(place.get() + 1088)
+    function = layouts_of(b.module())
+    elements = [kind for label, kind, shape in conversions(function) if len(shape) == 1]
+    assert elements == moved
+
+
 def test_next_to_dots_threads_own_what_one_instruction_reads():
     """Loads of operands stay as wide as they can be, whatever the results are stored as. What dots
     compute moves to other threads anyway: these own what one instruction writes."""
