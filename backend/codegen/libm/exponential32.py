@@ -126,44 +126,50 @@ def expm1(x: Term) -> Term:
 # Logarithms -----------------------------------------------------------------------------------
 
 
-def mantissa(x: Term) -> tuple[Term, Term]:
+LEAST_NORMAL = 2.0**-126
+
+
+def mantissa(x: Term, normal: bool = False) -> tuple[Term, Term]:
     """f and integer-valued e with x = (1 + f) 2^e and 1 + f from sqrt(1/2) to sqrt(2), for
-    positive finite x."""
-    tiny = x < 1.17549435e-38
-    bits = where(tiny, x * 8388608.0, x).bits()
+    positive finite x. `normal` states that x is not subnormal."""
+    tiny = None if normal else x < LEAST_NORMAL
+    bits = (x if tiny is None else where(tiny, x * 8388608.0, x)).bits()
     power = (bits - _SQRT_HALF) & ~0x7FFFFF
     f = (bits - power).real() - 1.0
+    if tiny is None:
+        return f, power.floating() * 2.0**-23
     return f, fma(power.floating(), 2.0**-23, where(tiny, x.like(-23.0), 0.0))
 
 
-def _or_limit(x: Term, value: Term) -> Term:
+def _or_limit(x: Term, value: Term, normal: bool = False) -> Term:
     """`value` where `x` is positive and finite; elsewhere its logarithm: -inf for zeros, inf for
     inf, and NaN. The limits are computed by FMAs, which have eight times the throughput of the
-    logarithm instruction."""
+    logarithm instruction. `normal` states that x is not 0."""
     infinity = float("inf")
     value = where(x.bits().compare("ult", 0x7F800000), value, fma(x, infinity, infinity))
-    return where(x.same(0.0), -infinity, value)
+    return value if normal else where(x.same(0.0), -infinity, value)
 
 
-def log(x: Term) -> Term:
-    """Natural logarithm, within 1 ulp."""
-    f, e = mantissa(x)
+def log(x: Term, normal: bool = False) -> Term:
+    """Natural logarithm, within 1 ulp. `normal` states that x is at least `LEAST_NORMAL` or NaN, as
+    in the other logarithms."""
+    f, e = mantissa(x, normal)
     near = fma(f * f, horner(f, _LOG), f)
-    return _or_limit(x, fma(e, _LN2, near))
+    return _or_limit(x, fma(e, _LN2, near), normal)
 
 
-def log2(x: Term) -> Term:
+def log2(x: Term, normal: bool = False) -> Term:
     """Logarithm to base 2: log2(e) in two parts."""
-    f, e = mantissa(x)
+    f, e = mantissa(x, normal)
     near = fma(f, 1.442695, f * fma(f, horner(f, _LOG2), 1.925963e-08))
-    return _or_limit(x, e + near)
+    return _or_limit(x, e + near, normal)
 
 
-def log10(x: Term) -> Term:
+def log10(x: Term, normal: bool = False) -> Term:
     """Logarithm to base 10: log10(e) and log10(2) in two parts."""
-    f, e = mantissa(x)
+    f, e = mantissa(x, normal)
     near = fma(f, 0.4342945, f * fma(f, horner(f, _LOG10), -1.010305e-08))
-    return _or_limit(x, fma(e, 0.301025390625, fma(e, 4.6050389811952e-06, near)))
+    return _or_limit(x, fma(e, 0.301025390625, fma(e, 4.6050389811952e-06, near)), normal)
 
 
 def log1p(x: Term) -> Term:
@@ -327,3 +333,5 @@ FUNCTIONS = {
     "atanh": atanh, "pow": pow_,
 }  # fmt: skip
 """Functions by mnemonic."""
+LOGARITHMS = {"log": log, "log2": log2, "log10": log10}
+"""Functions by mnemonic that take whether their operand is normal."""

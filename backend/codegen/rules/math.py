@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import attrs
 
+from tileir.backend.codegen.float_bounds import least
 from tileir.backend.codegen.libm import (
     exponential32,
     exponential64,
@@ -129,6 +130,23 @@ def _function(t: Thread, op: Any, *operands: Handle) -> Handle:
 _functions = elementwise(_function)
 
 
+def _logarithm(lowering: Lowering, op: Any) -> list[Fragment]:
+    """A logarithm, which needs no cases of subnormals and zeros of a number that is known to be
+    larger, as `max(x, 1e-7)` is."""
+    element = scalar_of(op.result.type)
+    normal = least(op.value, lowering.origin) >= exponential32.LEAST_NORMAL
+    if element is not F32 or op.fast.value in _ALLOWED or not normal:
+        return _functions(lowering, op)
+    return _logarithms_of_normal(lowering, op)
+
+
+def _logarithm_of_normal(t: Thread, op: Any, x: Handle) -> Handle:
+    return exponential32.LOGARITHMS[op.mnemonic](Term(t, F32, x), normal=True).handle
+
+
+_logarithms_of_normal = elementwise(_logarithm_of_normal)
+
+
 def _trigonometric(lowering: Lowering, op: Any) -> list[Fragment]:
     """Sines, cosines or tangents of all elements of a thread together. Arguments in f16 are below
     2^16."""
@@ -215,6 +233,7 @@ RULES: dict[str, Rule] = {
     "extern_elementwise": _external,
     **dict.fromkeys(_SINGLE, _functions),
     **dict.fromkeys(("sin", "cos", "tan"), _trigonometric),
+    **dict.fromkeys(exponential32.LOGARITHMS, _logarithm),
     **{name: elementwise(_round_to_integer) for name in _ROUNDING},
     "sqrt": elementwise(_root),
 }
