@@ -477,6 +477,12 @@ class AnchorLayouts:
             return False
         return layout.extents == own.extents and width <= run
 
+    def widens(self, op: Op, layout: Layout) -> bool:
+        """Whether an access from `layout` is wider than from the op's own layout."""
+        _, order, width = self._request(op)
+        own, other = (vector_run(x, order[0]) for x in (cast(Layout, self.of(op)), layout))
+        return min(width, other) > own
+
     def width(self, op: Op) -> int:
         """The number of elements that a thread reads at once."""
         return self._request(op)[2]

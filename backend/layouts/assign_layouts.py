@@ -261,8 +261,8 @@ class _Assignment:
 
     def _layout_of_stored_value(self, op: Op) -> Layout | None:
         """The layout of the value that an op stores, if a store from this layout costs the same.
-        Pointers that are in the op's own layout already, and not cheap, stay there: a conversion of
-        the value moves fewer bits."""
+        Pointers that are in the op's own layout already, and not cheap, stay there, if it is as
+        wide: a conversion of the value moves fewer bits."""
         if op.results:
             return None
         for operand in op.inputs[1:2]:
@@ -270,7 +270,9 @@ class _Assignment:
             if stored_layout is None or not self.anchors.serves(op, stored_layout):
                 continue
             pointers = self.layout_of.get(cast(Value, op.inputs[0]))
-            if pointers is None or pointers == stored_layout or pointers != self.anchors.of(op):
+            own = self.anchors.of(op)
+            stays = pointers is not None and pointers == own != stored_layout
+            if not stays or self.anchors.widens(op, stored_layout):
                 return stored_layout
         return None
 

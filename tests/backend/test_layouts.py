@@ -533,8 +533,8 @@ def test_threads_own_what_one_instruction_writes(read, written, owned):
 @pytest.mark.parametrize(("carried", "moved"), [(True, ["i8"]), (False, [])])
 def test_pointers_that_a_loop_carries_stay_where_they_are(carried, moved):
     """A byte of a pair of numbers is stored where a loop moves pointers to. The bytes are converted
-    to the layout of the pointers, which have 64 bits; pointers that are computed anew are computed
-    in the layout of the bytes."""
+    to the layout of the pointers, which have 64 bits. Pointers that an iteration computes are in
+    the layout of the bytes."""
     b = Builder()
     types = {"x": arg(pointer(I32), aligned=16), "y": arg(pointer(I8), aligned=16)}
     with b.kernel("k", **types, n=I32) as (x, y, n):
