@@ -6,26 +6,28 @@ import math
 from collections.abc import Callable
 
 from tileir.op import Op
+from tileir.ops.floats import FAbs, FAdd, FMaximum, FMaxNum
+from tileir.ops.math import Exp, Exp2
 from tileir.values import Constant, Operand, Value
 
 _DEEPEST = 4
 """Ops in a row that are looked at."""
-_NEVER_NEGATIVE = frozenset({"exp", "exp2", "fabs"})
+_NEVER_NEGATIVE = (Exp, Exp2, FAbs)
 
 
 def least(value: Operand, definition: Callable[[Operand], Op | None], depth: int = 0) -> float:
-    """A number that no element of the float `value` is below, unless it is NaN. Sums are rounded
-    monotonically: the sum of two bounds, less a rounding error, is a bound of the sum."""
+    """A number that no element of the float `value` is below, unless it is NaN. Additions are
+    rounded monotonically: two bounds added, less a rounding error, are a bound of the result."""
     if isinstance(value, Constant):
         return -math.inf if math.isnan(value.value) else float(value.value)
     op = definition(value) if isinstance(value, Value) and depth < _DEEPEST else None
     if op is None or op.predicate is not None:
         return -math.inf
-    if op.mnemonic in _NEVER_NEGATIVE:
+    if isinstance(op, _NEVER_NEGATIVE):
         return 0.0
-    if op.mnemonic in ("fmaxnum", "fmaximum"):
+    if isinstance(op, FMaxNum | FMaximum):
         return max(least(v, definition, depth + 1) for v in op.inputs)
-    if op.mnemonic == "fadd":
+    if isinstance(op, FAdd):
         total = sum(least(v, definition, depth + 1) for v in op.inputs)
         return total * 0.999 if total > 0 else -math.inf
     if op.moves_elements and len(op.inputs) == 1:

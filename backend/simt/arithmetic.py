@@ -126,10 +126,12 @@ def _upper_half64(function: Callable[[Array], Array]) -> Callable[[Array], Array
     zeros."""
     high, smallest = np.int64(-(1 << 32)), np.finfo(np.float64).tiny
 
-    def flushed(x: Array) -> Array:
+    def flush_subnormals(x: Array) -> Array:
         return np.where(np.abs(x) < smallest, np.copysign(0.0, x), x)
 
-    return lambda x: flushed((function(flushed(x)).view(np.int64) & high).view(np.float64))
+    return lambda x: flush_subnormals(
+        (function(flush_subnormals(x)).view(np.int64) & high).view(np.float64)
+    )
 
 
 def _to_f8(kind: Any, largest: float) -> Callable[[Array, Array], Array]:

@@ -110,8 +110,8 @@ def exp2(x: Term) -> Term:
     """2^x within 1 ulp, exact for integers: the difference from the nearest one is exact.
     `ex2.approx` may be 2 ulp off the rounded result, more than the op's bound."""
     clamped = clamp(x, -151.0, 129.0)
-    n, integer = nearest_integer(clamped)
-    value = ldexp(near_exp((clamped - n) * _LN2) + 1.0, integer)
+    n = clamped.call("rint")
+    value = ldexp(near_exp((clamped - n) * _LN2) + 1.0, n.to_integer())
     return where(nan(x), x, value)
 
 

@@ -1,7 +1,7 @@
 """Bessel functions of the orders 0 and 1, as libdevice has them, computed in the type of their
 operand.
 
-Up to 8 by a Chebyshev series, J of float32 by a product with the factors of its zeros; beyond, as
+Up to 8 by a Chebyshev series, J of float32 by differences from its zeros; beyond, as
 an amplitude and a phase (DLMF 10.17) or an exponential (DLMF 10.40), by Chebyshev series in 1 / x.
 Errors are about 1e-15 of the function's amplitude, of float32 3e-7, and up to 8 at most 7 ulp.
 """
@@ -222,8 +222,8 @@ def _far(b: Builder, x: Expr, odd: bool, second: bool) -> Expr:
     return b.select(x == number(x, math.inf), number(x, 0.0), value)
 
 
-def _product(b: Builder, x: Expr, odd: bool) -> Expr:
-    """J of float32 up to 8: the factors of its zeros keep the digits near them."""
+def _by_zeros(b: Builder, x: Expr, odd: bool) -> Expr:
+    """J of float32 up to 8: exact differences from its zeros keep the digits near them."""
     value = polynomial(b, b.fma(x, x, number(x, -32.0)), _QUOTIENT[odd])
     for first, rest in _ZEROS[odd]:
         value = value * (((x - first) - rest) * (x + first))
@@ -235,7 +235,7 @@ def _first(odd: bool) -> Callable[..., Expr]:
         """The function of the first kind."""
         size = b.fabs(x)
         if is_float32(x):
-            near = _product(b, size, odd)
+            near = _by_zeros(b, size, odd)
         else:
             near = _series(b, size * size * (1 / 32) - 1.0, _SERIES[odd][0])
             near = near * size if odd else near
