@@ -21,6 +21,7 @@ from tileir.analysis.loops import Loop, loops
 from tileir.backend.assembler import Assembled
 from tileir.backend.demand import registers
 from tileir.backend.gpu_models import GpuModel
+from tileir.backend.joint_loads import with_joint_loads
 from tileir.backend.machine_code import (
     INSTRUCTION_BYTES,
     LoadsInFlight,
@@ -62,6 +63,10 @@ _ENOUGH_IN_FLIGHT = 512
 loads together: 64 KiB, three times what Little's law asks for at 4.8 TB/s and 600 ns. Of 263
 kernels of public libraries 12 had more loads together and fewer blocks; the five that were measured
 without took 0 to 17 % less time on an H200."""
+
+_MORE_IN_FLIGHT = 1.5
+"""The least ratio of what all blocks of a multiprocessor have in flight with barriers to what they
+have without."""
 
 _LEAST_OF_VARIANTS = {
     CodeVariant.PROGRAM_ORDER: 0.05, CodeVariant.ALTERNATING: 0.02, CodeVariant.SCHEDULED: 0.02,
@@ -196,7 +201,24 @@ class RegisterChoice:
             fewer = is_free and time == least and assembled.registers < best.registers
             if not assembled.spills and (time < least or fewer):
                 best, least = assembled, time
-        return best
+        return self._with_joint_loads(ptx, best, assemble)
+
+    def _with_joint_loads(
+        self, ptx: str, code: Assembled, assemble: Callable[[str], Assembled]
+    ) -> Assembled:
+        """`code`, or, if its loads wait for each other, the code with barriers that hold them
+        together, if all resident blocks have clearly more in flight then."""
+        before = self._in_flight(code)
+        if self.dots or not _waits(code) or self.warps * before > _ENOUGH_IN_FLIGHT:
+            return code
+        together = LoadsInFlight.of(code.cubin).together
+        few = independent_loads(code.cubin) < _MORE_IN_FLIGHT * together
+        joint = ptx if few else with_joint_loads(ptx)
+        if joint == ptx:
+            return code
+        other = assemble(joint)
+        gains = self._in_flight(other) >= _MORE_IN_FLIGHT * before
+        return other if gains and not other.spills else code
 
     def _with_all_registers(
         self, ptx: str, code: Assembled, assemble: Callable[[str], Assembled]
