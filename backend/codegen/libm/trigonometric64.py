@@ -11,9 +11,11 @@ from tileir.backend.codegen.libm.expression import (
     flip_sign,
     fma,
     horner,
+    nan,
     near_inverse_root,
     nearest_integer,
     quotient,
+    reciprocal,
     sign_bit,
     where,
 )
@@ -93,21 +95,15 @@ def reduce(x: Term) -> tuple[Term, Term]:
 
 # Inverses -------------------------------------------------------------------------------------
 
-_ATAN_HIGH = (
-    4.63647609000806093515e-01, 7.85398163397448278999e-01, 9.82793723247329054082e-01,
-    1.57079632679489655800e00,
+_ATAN = (
+    -0.3333333333333333, 0.19999999999999554, -0.14285714285648404, 0.11111111107234799,
+    -0.09090908969557403, 0.07692305354678655, -0.06666636435777692, 0.05882074956371294,
+    -0.05261265735709454, 0.04752086773576656, -0.04308119655330471, 0.03872640214042632,
+    -0.033750132001619734, 0.027567942297344678, -0.020238706986393514, 0.012756172907694298,
+    -0.006575683344151699, 0.002622977891906089, -0.0007518472526973822, 0.0001368724853148122,
+    -1.1832505417555692e-05,
 )  # fmt: skip
-_ATAN_LOW = (
-    2.26987774529616870924e-17, 3.06161699786838301793e-17, 1.39033110312309984516e-17,
-    6.12323399573676603587e-17,
-)  # fmt: skip
-_AT = (
-    3.33333333333329318027e-01, -1.99999999998764832476e-01, 1.42857142725034663711e-01,
-    -1.11111104054623557880e-01, 9.09088713343650656196e-02, -7.69187620504482999495e-02,
-    6.66107313738753120669e-02, -5.83357013379057348645e-02, 4.97687799461593236017e-02,
-    -3.65315727442169155270e-02, 1.62858201153657823623e-02,
-)  # fmt: skip
-_LIMITS = (0.4375, 0.6875, 1.1875, 2.4375)
+"""(atan(t) / t - 1) / t^2 in t^2 up to 1, to 2^-54: interpolated at Chebyshev's nodes."""
 _ASIN_P = (
     1.66666666666666657415e-01, -3.25565818622400915405e-01, 2.01212532134862925881e-01,
     -4.00555345006794114027e-02, 7.91534994289814532176e-04, 3.47933107596021167570e-05,
@@ -119,27 +115,14 @@ _ASIN_Q = (
 
 
 def atan(x: Term) -> Term:
-    """Arc tangent. The interval of the operand selects a quotient near 0."""
+    """Arc tangent. For arguments above 1, that of the reciprocal."""
     size = abs(x)
-    mild = size.call("minimumnum", 1e300)
-    numerator, denominator = mild, mild.like(1.0)
-    high, low = mild.like(0.0), mild.like(0.0)
-    quotients = (
-        (fma(mild, 2.0, -1.0), mild + 2.0), (mild - 1.0, mild + 1.0),
-        (mild - 1.5, fma(mild, 1.5, 1.0)), (mild.like(-1.0), mild),
-    )  # fmt: skip
-    for limit, (above, below), first, second in zip(
-        _LIMITS, quotients, _ATAN_HIGH, _ATAN_LOW, strict=True
-    ):
-        inside = size >= limit
-        numerator = where(inside, above, numerator)
-        denominator = where(inside, below, denominator)
-        high, low = where(inside, high.like(first), high), where(inside, low.like(second), low)
-    t = quotient(numerator, denominator)
+    above = size > 1.0
+    t = where(above, reciprocal(size.call("minimumnum", 1e300)), size)
     z = t * t
-    tail = z * horner(z, _AT)
-    value = high - ((t * tail - low) - t)
-    return where(size >= 1e-9, copysign(value, x), x)
+    near = fma(t * z, horner(z, _ATAN), t)
+    value = where(above, 0.5 * _PI[0] - (near - 0.5 * _PI[1]), near)
+    return where(nan(x), x, copysign(value, x))
 
 
 def _rational(t: Term) -> Term:
