@@ -66,9 +66,8 @@ def to_ptx(
     module, machine = _optimized_module(text, target, opt_level, libraries)
     with code_generator(llvm_binding(), variant):
         ptx = machine.emit_assembly(module)
-    return _with_ptxas_entries(
-        with_upper_halves_masked(with_wide_multiply_adds(negations_kept(ptx)))
-    )
+    ptx = with_roundings_in_words(with_wide_multiply_adds(negations_kept(ptx)))
+    return _with_ptxas_entries(with_upper_halves_masked(ptx))
 
 
 def optimized_ir(
@@ -156,6 +155,15 @@ def with_upper_halves_masked(ptx: str) -> str:
     from tileir.backend.nvptx.upper_halves import upper_halves_masked  # few kernels need it
 
     return upper_halves_masked(ptx)
+
+
+def with_roundings_in_words(ptx: str) -> str:
+    """`ptx`, in which numbers that are rounded to bf16 and used as f32 are rounded to words."""
+    if "cvt.rn.bf16.f32" not in ptx or "cvt.f32.bf16" not in ptx:
+        return ptx
+    from tileir.backend.nvptx.roundings import rounded_in_words  # few kernels need it
+
+    return rounded_in_words(ptx)
 
 
 def negations_kept(ptx: str) -> str:

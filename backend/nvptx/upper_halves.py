@@ -29,15 +29,19 @@ def upper_halves_masked(ptx: str) -> str:
         if widens and widens[2] in words:
             line = f"\tand.b32 \t{widens[1]}, {words[widens[2]]}, -65536;"
         lines.append(line)
-        parts, one = _PARTS.match(line), _ONE.match(line)
-        if parts:
-            written = [parts[1], parts[2]]
-        else:
-            written = [one[1]] if one else _REGISTER.findall(line)
-        for register in written:
+        parts = _PARTS.match(line)
+        for register in registers_written(line):
             half = halves.pop(register, register)
             halves.pop(words.pop(half, ""), None)
         if parts:
             words.pop(halves.pop(parts[3], ""), None)  # an earlier half of the same word
             words[parts[2]], halves[parts[3]] = parts[3], parts[2]
     return "\n".join(lines)
+
+
+def registers_written(line: str) -> list[str]:
+    """The registers that a line of PTX may write."""
+    parts, one = _PARTS.match(line), _ONE.match(line)
+    if parts:
+        return [parts[1], parts[2]]
+    return [one[1]] if one else _REGISTER.findall(line)
