@@ -20,7 +20,7 @@ from tileir.frontends.ttir.nodes import Function, Region
 from tileir.frontends.ttir.reading import read_functions
 from tileir.frontends.ttir.types import BlockPointerType, value_type
 from tileir.process import collector_paused
-from tileir.types import Pointer, Type
+from tileir.types import Pointer, Scalar, Type
 
 __all__ = ["read"]
 
@@ -163,12 +163,15 @@ def _plain(name: str) -> str:
 
 
 def _parameter(kind: Type, promises: dict[str, Any]) -> Any:
+    """A parameter of type `kind` with what its attributes promise. That a float is divisible, which
+    inductor states of a number whose name is that of a pointer, has no meaning."""
     divisor = promises.get("tt.divisibility", 1)
     if not isinstance(divisor, int) or divisor <= 1:
         return kind
-    return (
-        arg(kind, aligned=divisor) if isinstance(kind, Pointer) else arg(kind, multiple_of=divisor)
-    )
+    if isinstance(kind, Pointer):
+        return arg(kind, aligned=divisor)
+    is_integer = isinstance(kind, Scalar) and kind.is_integer
+    return arg(kind, multiple_of=divisor) if is_integer else kind
 
 
 def _body(

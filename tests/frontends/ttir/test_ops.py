@@ -173,6 +173,26 @@ def test_hints_of_what_is_no_index_are_ignored():
     np.testing.assert_array_equal(y, X)
 
 
+SCALED = """module {
+  tt.func public @kernel(%x: f32 {tt.divisibility = 16 : i32}, %y: !tt.ptr<f32>) {
+    %i = tt.make_range {end = 128 : i32, start = 0 : i32} : tensor<128xi32>
+    %v = tt.splat %x : f32 -> tensor<128xf32>
+    %0 = tt.splat %y : !tt.ptr<f32> -> tensor<128x!tt.ptr<f32>>
+    %1 = tt.addptr %0, %i : tensor<128x!tt.ptr<f32>>, tensor<128xi32>
+    tt.store %1, %v : tensor<128x!tt.ptr<f32>>
+    tt.return
+  }
+}
+"""
+
+
+@pytest.mark.parametrize("on", RUN)
+def test_a_float_may_be_called_divisible(on):
+    """As torch.compile does with a number whose name is that of a pointer: it has any value."""
+    (_, y) = ran(SCALED, on, 2.5, np.zeros(128, np.float32))
+    np.testing.assert_array_equal(y, 2.5)
+
+
 def test_hints_that_exclude_each_other_are_hints():
     ptx = compile_kernel(read(text("cache_hints")), "sm_90a").ptx
     assert "ld.volatile.global" in ptx
