@@ -156,15 +156,34 @@ def test_names_of_stages_are_unique_in_a_table():
     assert BEFORE[0].name == "link-and-inline"
 
 
-@pytest.mark.parametrize(("iterations", "loads"), [(2, 2), (4, 4), (5, 1), (64, 4)])
-def test_loops_of_few_iterations_are_unrolled(iterations, loads):
-    """Their loads are in flight together, and the results of both are the same."""
+@pytest.mark.parametrize(
+    ("iterations", "block", "loads"),
+    [
+        (2, 512, 2), (4, 512, 4), (5, 512, 5), (16, 512, 16), (17, 512, 1), (64, 512, 4),
+        (13, 1024, 26), (16, 2048, 4), (5, 2048, 4),
+    ],
+)  # fmt: skip
+def test_loops_of_few_iterations_are_unrolled(iterations, block, loads):
+    """Their loads are in flight together. Longer loops stay loops, or are unrolled in part, and so
+    do those that load much at a time."""
     data, b = arg(pointer(F32), aligned=16), Builder()
     with b.kernel("totals", x=data, z=data) as (x, z):
-        i, acc = b.arange(512), b.var(b.zeros((512,)), name="acc")
-        with b.for_(0, iterations * 512, 512) as start:
+        i, acc = b.arange(block), b.var(b.zeros((block,)), name="acc")
+        with b.for_(0, iterations * block, block) as start:
             acc.set(acc + (x + i + start).load())
         (z + i).store(acc)
     ptx = compile_kernel(b.module(), target="sm_90a").ptx
     assert ptx.count("ld.global") == loads
-    assert ("bra" in ptx) == (iterations > loads)
+    assert ("bra" in ptx) == (iterations > loads * 512 // block)
+
+
+def test_loops_that_store_stay_loops():
+    """Their loads do not move over stores."""
+    data, b = arg(pointer(F32), aligned=16), Builder()
+    with b.kernel("copies", x=data, z=data) as (x, z):
+        i = b.arange(512)
+        with b.for_(0, 8 * 512, 512) as start:
+            (z + i + start).store((x + i + start).load())
+    ptx = compile_kernel(b.module(), target="sm_90a").ptx
+    assert ptx.count("ld.global") == 1
+    assert "bra" in ptx

@@ -28,9 +28,9 @@ _SMALL_BLOCK = 128
 _MOST = 4
 """Iterations that run together, at most."""
 
-_MOST_COPIES, _MOST_OPS = 16, 512
-"""Iterations of a loop that literals count, and ops of all of them and all elements of a thread, up
-to which it becomes straight code."""
+_MOST_COPIES, _MOST_OPS = 16, 1024
+"""Iterations of a loop, and ops of all of them and all elements of a thread, up to which it becomes
+straight code."""
 
 _MOVES = (Broadcast, ExpandDims, MakeRange, Reshape, Splat)
 """Ops that leave elements where they are."""
@@ -47,9 +47,10 @@ def _unroll_count(lowering: Lowering, jump: Op) -> int:
     It is more than 1 for a loop that loads little at a time and has no other memory access or
     synchronization, since loads do not move over these. It divides the number of iterations, which
     must be known, since a remainder loop would slow down rows of few iterations by more than it
-    speeds up others. It is 1 if `jump` leads to no such loop. A short loop whose counter is no
-    induction variable, such as a binary search in a table of known size, becomes straight code:
-    ptxas does not unroll it.
+    speeds up others. It is 1 if `jump` leads to no such loop. All iterations of a short loop run
+    together: ptxas issues loads of an iteration before it waits for those of the iteration before.
+    So do those of a short loop whose counter is no induction variable, such as a binary search in a
+    table of known size: ptxas does not unroll it.
     """
     function, threads = lowering.function, lowering.target.lanes * lowering.num_warps
     loop = _loop_of_latch(function, jump)
@@ -62,14 +63,17 @@ def _unroll_count(lowering: Lowering, jump: Op) -> int:
             loaded += _bytes_per_thread(op, threads)
         elif not (op.elementwise or _is_move(op) or op.effects & Effects.CONTROL):
             return 1
+    ops = [op for block in blocks for op in block.ops if not isinstance(op, _MOVES)]
+    each = sum(_elements_per_thread(op, threads) for op in ops)
     total = _iterations(function, loop) if loaded else 0
     if loaded and not total:
         from tileir.backend.codegen.literal_loops import literal_iterations  # few loops need it
 
         copies = literal_iterations(function, loop, _MOST_COPIES)
-        ops = sum(_elements_per_thread(op, threads) for block in blocks for op in block.ops)
-        return max(1, copies) if copies * ops <= _MOST_OPS else 1
+        return max(1, copies) if copies * each <= _MOST_OPS else 1
     count, most = 1, _IN_FLIGHT * max(1, _SMALL_BLOCK // threads)
+    if _MOST < total <= _MOST_COPIES and 2 * loaded <= most and total * each <= _MOST_OPS:
+        return total
     while total and count < _MOST and 2 * count * loaded <= most and not total % (2 * count):
         count *= 2
     return count
