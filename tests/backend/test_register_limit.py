@@ -180,6 +180,23 @@ def test_more_loads_are_not_in_flight_together_where_a_multiprocessor_has_enough
         assert choose(once, others, warps=4) == registers
 
 
+@for_each(
+    ("warps", "registers", "chosen"),
+    [
+        (1, 90, 90),  # 21 blocks have 105 KiB in flight, 32 had 80
+        (1, 122, 122),  # 16 have as many
+        (1, 130, 64),  # 15 have 75
+        (2, 90, 90),  # ten have 100, 16 had 80
+        (4, 90, 64),  # a launch is assumed to have as many blocks as are resident
+    ],
+)
+def test_more_loads_are_in_flight_together_in_small_blocks(warps, registers, chosen):
+    """A launch may have fewer blocks than are resident, which then have fewer in flight."""
+    once = Assembled(elf((load() * 5 + use()) * 2), 64, 0, 0, 0)
+    more = Assembled(elf(load() * 10 + use()), registers, 0, 0, 0)
+    assert choose(once, {".minnctapersm 1": more}, warps=warps) == chosen
+
+
 def test_a_limit_is_tried_for_what_has_more_loads_in_flight():
     """Four blocks of four warps have 128 registers each, three 168."""
     unlimited = {".minnctapersm 1": code(140, 8), ".maxnreg 80": code(80, 2, spills=4)}
