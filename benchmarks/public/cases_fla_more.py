@@ -169,8 +169,14 @@ case("fused_recurrent_precond_gated_delta_rule", "ops.precond_gated_delta_rule",
      forward=True)  # fmt: skip
 case("chunk_precond_kda_gradient", "ops.precond_kda", "chunk_precond_kda", heads(), unit(),
      heads(), decay(64), decay(), rate(dtype=F32), rate(dtype=F32))  # fmt: skip
-case("sinkhorn", "ops.utils.sinkhorn.ops", "sinkhorn",
-     lambda d: normal(d, B * T, 8, 8, dtype=F32))  # fmt: skip
+
+
+@lambda make: add("fla/sinkhorn", make)
+def _sinkhorn(device):
+    call = op("ops.utils.sinkhorn.ops", "SinkhornFunction").apply
+    return gradient_step(lambda x: call(x, 20), normal(device, B * T, 8, 8, dtype=F32))
+
+
 case("kda_gate", "ops.kda.gate", "fused_kda_gate", heads(), lambda d: normal(d, H, dtype=F32),
      lambda d: normal(d, WIDTH, dtype=F32))  # fmt: skip
 case("kda_gate_cumsum", "ops.kda.gate", "kda_gate_chunk_cumsum", heads(128),

@@ -4,28 +4,32 @@
 from __future__ import annotations
 
 import os
-import sys
 import types
-from importlib import import_module
-from importlib.util import find_spec, module_from_spec
 
 import torch  # type: ignore[import-not-spec]
 import torch.nn.functional as F  # type: ignore[import-not-spec]  # noqa: N812
+from alone import alone
 from cases import BF16, F16, F32, add, forward_step, gradient_step, integers, normal, rms
 
 ROWS, HIDDEN = 2048, 2048
+ZOO = ("unsloth_zoo", "unsloth_zoo.temporary_patches")
+MODELS = tuple(
+    f"transformers{module}"
+    for module in (
+        "", ".models", ".models.llama", ".models.llama.modeling_llama", ".models.mllama",
+        ".models.mllama.modeling_mllama", ".loss", ".loss.loss_utils", ".modeling_utils",
+        ".training_args",
+    )
+)  # fmt: skip
+"""The modules of models that unsloth's kernels import, for its own layers."""
 
 
 def kernels(module):
-    """A module of the package's kernels, imported without the package's `__init__`, which requires
-    a GPU and changes other packages."""
+    """A module of the package's kernels, imported without the `__init__` of the package and of
+    unsloth_zoo, which require a GPU and change or import other packages."""
     os.environ.update(UNSLOTH_ALLOW_CPU="1", UNSLOTH_IS_PRESENT="1")
-    for name in ("unsloth", "unsloth.kernels"):
-        if name not in sys.modules:
-            spec = find_spec(name)
-            assert spec is not None
-            sys.modules[name] = module_from_spec(spec)
-    return import_module(f"unsloth.kernels.{module}")
+    vars(alone("unsloth_zoo", ZOO)).setdefault("DEVICE_TYPE", "cuda")
+    return alone(f"unsloth.kernels.{module}", ("unsloth.kernels", *ZOO), MODELS)
 
 
 def case(make):

@@ -10,7 +10,7 @@ from importlib import import_module
 import torch  # type: ignore[import-not-found]
 from alone import alone
 from cases import BF16, F32, add, case, forward_step, integers, tensor as n
-from cases_unsloth import kernels
+from cases_unsloth import ZOO, kernels
 from cases_wider import flashlib
 
 FP8 = torch.float8_e4m3fn
@@ -18,11 +18,7 @@ FP8 = torch.float8_e4m3fn
 
 # unsloth_zoo --------------------------------------------------------------------------------------
 def zoo(module: str):
-    return alone(
-        f"unsloth_zoo.{module}",
-        ("unsloth_zoo.temporary_patches", "unsloth_zoo.fused_losses"),
-        ("unsloth_zoo.temporary_patches.common", "unsloth_zoo.log"),
-    )
+    return alone(f"unsloth_zoo.{module}", (*ZOO, "unsloth_zoo.fused_losses"))
 
 
 def _route(name, tokens, experts):

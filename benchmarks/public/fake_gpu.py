@@ -289,6 +289,8 @@ def fake_gpu() -> Iterator[FakeTensorMode]:
         enter(mock.patch.object(torch.Tensor, "backward", _backward))
         enter(mock.patch.object(torch.autograd, "grad", _grad))
         enter(mock.patch.dict(op_implementations_dict, _values()))
+        raw = lambda _: 0  # noqa: E731
+        enter(mock.patch.object(torch._C, "_cuda_getCurrentRawStream", raw, create=True))
         driver.set_active(_driver())
         _operators(stack)
         enter(fake)
