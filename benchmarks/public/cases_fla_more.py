@@ -151,7 +151,8 @@ case("solve_tril", "ops.utils.solve_tril", "solve_tril",
 # States that learn, gates and steps of one token --------------------------------------------------
 WIDTH = H * 64
 case("fused_chunk_ttt_linear", "ops.ttt", "fused_chunk_ttt_linear", heads(), unit(), heads(),
-     lambda d: normal(d, H, 64), lambda d: normal(d, H, 64), rate(1))  # fmt: skip
+     lambda d: normal(d, H, 64), lambda d: normal(d, H, 64),
+     lambda d: (torch.rand(B, T, H, 1, device=d) / 200).to(BF16).requires_grad_())  # fmt: skip
 for _name in ("chunk_cyfa", "fused_recurrent_cyfa"):
     case(_name, "ops.cyfa", _name, heads(), heads(), heads(), decay(), rate(dtype=F32),
          rate(dtype=F32), lambda d: normal(d, H, 15, 15, dtype=F32), lambda d: normal(d, 64),
@@ -214,8 +215,9 @@ case("l2norm_rows", "modules.norm.l2norm", "l2norm", lambda d: normal(d, B * T, 
 
 @lambda make: add("fla/attn_decode", make)
 def _attn_decode(device):
-    q, k, v = (normal(device, 1, length, count, 128, grad=False)
-               for length, count in ((16, 32), (16 * T, 4), (16 * T, 4)))  # fmt: skip
+    # Products are added in bf16, which large scores would not survive.
+    q = normal(device, 1, 16, 32, 128, grad=False, scale=0.1)
+    k, v = (normal(device, 1, 16 * T, 4, 128, grad=False) for _ in range(2))
     starts = torch.arange(17, device=device, dtype=torch.int32) * T
     call = op("ops.attn.decoding", "attn_decoding_one_step")
     return forward_step(lambda q, k, v: call(q, k, v, cu_seqlens=starts), q, k, v)
