@@ -3,6 +3,7 @@ instructions where its part is still wider."""
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -52,6 +53,18 @@ def test_threads_agree(columns: int, warps: int, by_rows: bool) -> None:
     stored_b = b if by_rows else np.ascontiguousarray(b.T)
     SimtExecutor().launch(module, "k", (1,), [a, stored_b, c, n], num_warps=warps, target="sm_90a")
     np.testing.assert_array_equal(c, a.astype(np.float32) @ b.astype(np.float32))
+
+
+@pytest.mark.parametrize(("columns", "order"), [(384, [0, 1, 0, 1]), (512, [0, 0, 1, 1])])
+def test_accumulators_that_do_not_fit_are_complete_one_by_one(
+    columns: int, order: list[int]
+) -> None:
+    """Consecutive instructions use different accumulators, unless a thread has registers for one of
+    them at a time only: with 256 of each, it would spill and load both for each step of K."""
+    options = {"num_warps": 4, "warp_specialize": False}
+    ptx = compile_kernel(matmul(64, columns, True), "sm_90a", options).ptx
+    firsts = re.findall(r"wgmma\.mma_async\S+ \{(%\w+)", ptx)[:4]
+    assert [list(dict.fromkeys(firsts)).index(x) for x in firsts] == order
 
 
 @pytest.mark.parametrize(("element", "total"), [(BF16, F32), (I8, I32)])

@@ -294,7 +294,8 @@ def _wgmma_steps(
     lowering: Lowering, op: Any, kind: WgmmaInstruction, left: SmemMatrix | None, right: SmemMatrix
 ) -> Iterator[WgmmaStep]:
     """Yield the instructions of one warpgroup. K varies slowest, then blocks of 64 rows, then
-    columns, so that consecutive instructions use different accumulators."""
+    columns, so that consecutive instructions use different accumulators. If a thread has too few
+    registers for all of them, K varies fastest: each accumulator is then spilled once."""
     m, n = shape_of(op.c.type)
     depth = _depth(lowering, op, kind, left, right)
     along, wide = warpgroup_grid(op, lowering.num_warps)
@@ -307,9 +308,13 @@ def _wgmma_steps(
     first, count = (x // kind.k for x in op.depth or (0, depth))
     if op.depth and (first + count > steps or any(x % kind.k for x in op.depth)):
         raise lowering.refuse(op, f"depth must be multiples of {kind.k}, of a K of {depth}")
-    for step, block, column_block in product(
-        range(first, first + count), range(m // (ROWS * along)), column_blocks
-    ):
+    parts = list(product(range(m // (ROWS * along)), column_blocks))
+    depths = range(first, first + count)
+    if _fit(lowering, kind, len(parts)):
+        order = ((step, *part) for step in depths for part in parts)
+    else:
+        order = ((step, *part) for part in parts for step in depths)
+    for step, block, column_block in order:
         a = (block * steps + step) * registers
         if left is not None:
             a = left.offset(block * ROWS * along, step * kind.k)
@@ -317,6 +322,13 @@ def _wgmma_steps(
         yield WgmmaStep(
             first_register, a, right.offset(column_block * kind.n, step * kind.k), step == first
         )
+
+
+def _fit(lowering: Lowering, kind: WgmmaInstruction, count: int) -> bool:
+    """Whether the accumulators of `count` instructions fit the registers of a thread."""
+    threads = lowering.num_warps * lowering.target.lanes
+    words = count * kind.accumulator_count * kind.accumulator.bits // 32
+    return words < lowering.target.available_registers(threads)
 
 
 def _depth(
