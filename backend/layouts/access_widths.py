@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from tileir.analysis.alignment import Alignment, Alignments, alignment
 from tileir.backend.stage import has_op
+from tileir.backend.target import LINE_BYTES
 from tileir.ir import Function
 from tileir.op import Op
 from tileir.types import Pointer, element_of, shape_of
@@ -36,7 +37,8 @@ class AccessWidths:
         to have, it is the dimension along which they are likely to; if none are likely to, the
         dimension with the shortest stride; the last of several. For strides that are parameters,
         the shorter one is a guess, which is made for operands of dots: these change their layout
-        anyway."""
+        anyway. Without dots, it is the last dimension, unless its neighbours are known to be in
+        different lines: a parameter may be shorter, and cannot have fewer neighbours in a line."""
         shape, runs = shape_of(pointer.type), self.runs(pointer)
         first = min(range(len(shape)), key=lambda d: (-min(runs[d], shape[d]), -d))
         if runs[first] > 1 or len(shape) < 2:
@@ -49,9 +51,18 @@ class AccessWidths:
             length = lengths(self.function, pointer)
             parameters = any(parameter for parameter, _ in length)
             if parameters and not has_op(self.function, "dot", "gpu.wgmma"):
-                return len(shape) - 1
+                unknown = [d for d, (parameter, _) in enumerate(length) if parameter]
+                return unknown[-1] if self._is_far(pointer, length[-1]) else len(shape) - 1
         moving = [d for d in range(len(shape)) if length[d] > (False, 0)] or range(len(shape))
         return min(moving, key=lambda d: (away[d], length[d], -d))
+
+    def _is_far(self, pointer: Operand, length: tuple[bool, int]) -> bool:
+        """Whether neighbours along a dimension of `length` (see `lengths`) are in different lines
+        of the cache."""
+        element = element_of(pointer.type)
+        assert isinstance(element, Pointer)
+        is_parameter, stride = length
+        return not is_parameter and stride * element.pointee.bytes >= LINE_BYTES
 
     def width(self, op: Op, dim: int) -> int:
         """The largest power of two of neighbours along `dim` that one thread may access at once:

@@ -102,14 +102,15 @@ M, N = "%ms", "%ns"
     [
         ("4", "16", "", 0), ("16", "4", "", 1), ("16", "16", "", 1),
         (M, N, DOT, 0), (N, M, DOT, 1), (M, M, DOT, 1), (M, N, "", 1), (N, "8", DOT, 1),
-        ("8", M, DOT, 0),
+        ("8", M, DOT, 0), (M, "64", "", 0), (M, "63", "", 1), ("64", M, "", 1), ("64", "96", "", 0),
     ],
 )  # fmt: skip
 def test_lanes_follow_the_stride_that_is_likely_shorter(
     rows: str, columns: str, use: str, fast: int
 ) -> None:
     """A literal is compared; a parameter that is a multiple of 16 is likely longer than one that is
-    not, unless it is 0, as of a broadcast operand, which no dot has."""
+    not, unless it is 0, as of a broadcast operand, which no dot has. Neighbours at
+    128 bytes are in different lines, whatever the parameter is."""
     text = ROWS.format(rows=rows, columns=columns, use=use)
     for symbol, name in ((M, "m"), (N, "n")):
         for side, shape in (("rs", "16, 1"), ("cs", "1, 32")):
