@@ -215,7 +215,7 @@ case("l2norm_rows", "modules.norm.l2norm", "l2norm", lambda d: normal(d, B * T, 
 
 @lambda make: add("fla/attn_decode", make)
 def _attn_decode(device):
-    # Products are added in bf16, which large scores would not survive.
+    # Scores are added in bf16, which large ones would not survive.
     q = normal(device, 1, 16, 32, 128, grad=False, scale=0.1)
     k, v = (normal(device, 1, 16 * T, 4, 128, grad=False) for _ in range(2))
     starts = torch.arange(17, device=device, dtype=torch.int32) * T

@@ -274,10 +274,11 @@ def torchtitan__choices_gradients(device):
     module = titan("distributed.minimal_async_ep.kernels")
     x, g = n(device, 16384, 2048), n(device, 4096, 2048)
     slots, scores = torch.randperm(16384, device=device), torch.rand(16384, device=device)
+    order = {"scores_are_slot_ordered": True}
 
     def run(x, g):
         rows = module.expand_topk_grad_kernel(
-            g, slots[: len(x)], scores, top_k=4, dtype=x.dtype, scores_are_slot_ordered=True
+            g, slots[: len(x)], scores, top_k=4, dtype=x.dtype, **order
         )
         weights = module.topk_scores_grad_kernel(x, g, slots[: len(x)], top_k=4, dtype=F32)
         return rows, weights, module.invert_flat_indices_kernel(slots, num_rows=len(slots))
@@ -367,16 +368,16 @@ _fp8_weights("fp8_weights_few_rows", 16)
 
 
 # memeff and late_interaction_kernels --------------------------------------------------------------
-def _nested(name, loss, width):
+def _matryoshka(name, loss, width):
     @lambda make: add(f"memeff/{name}", make)
     def _build(device):
         module = getattr(import_module("memeff"), loss)((width // 2, width))
         return gradient_step(module, normal(device, 4096, width), normal(device, 4096, width))
 
 
-_nested("nested_clip", "MemoryEfficientMatryoshkaCLIPLoss", 512)
-_nested("nested_qwen3", "MemoryEfficientMatryoshkaQwen3Loss", 512)
-_nested("nested_lit", "MemoryEfficientMatryoshkaLiTLoss", 1024)
+_matryoshka("nested_clip", "MemoryEfficientMatryoshkaCLIPLoss", 512)
+_matryoshka("nested_qwen3", "MemoryEfficientMatryoshkaQwen3Loss", 512)
+_matryoshka("nested_lit", "MemoryEfficientMatryoshkaLiTLoss", 1024)
 
 
 @case

@@ -92,7 +92,7 @@ def unsloth_zoo__weighted_unpermute(device):
     return forward_step(run, y, w)
 
 
-def _routed(name, tokens, lora):
+def _expert_step(name, tokens, lora):
     """A decoding step of experts in bf16, with low-rank adapters or without."""
 
     @lambda make: add(f"unsloth_zoo/{name}", make)
@@ -103,18 +103,19 @@ def _routed(name, tokens, lora):
         a, b = (n(device, 32, *s, scale=0.03) for s in ((2048, 16), (16, 2 * 768)))
         weights = torch.rand(tokens, 4, device=device)
         a, b = (a, b) if lora else (None, None)
+        name = "_down_sum_launch"
+        finish = getattr(module, name)
 
         def run(x, up, down, weights):
             inner = module._gate_up_act_launch(x, choices, up, None, a, b, None, 2.0, 4, 1, False,
                                                1.702, 7.0, BF16)  # fmt: skip
-            return module._down_sum_launch(inner, choices, weights, down, None, None, None, None,
-                                           0.0, 4, BF16)  # fmt: skip
+            return finish(inner, choices, weights, down, None, None, None, None, 0.0, 4, BF16)
 
         return forward_step(run, x, up, down, weights)
 
 
-_routed("routed_experts", 4, False)
-_routed("routed_experts_adapters", 16, True)
+_expert_step("routed_experts", 4, False)
+_expert_step("routed_experts_adapters", 16, True)
 
 
 def _mx(device, experts, rows, columns):
@@ -165,10 +166,10 @@ def unsloth_zoo__mxfp4_dequantise(device):
 def unsloth_zoo__divergence_of_logits(device):
     module = zoo("fused_losses.fused_linear")
     s, t = n(device, 2048, 32000), n(device, 2048, 32000)
-    factor = torch.ones(1, device=device)
+    one = torch.ones(1, device=device)
 
     def run(s, t):
-        return module._jsd_triton(s, t, factor, 0.5, 1.0, 1.0, 0.0, 1.0, 0.0, True, BF16)
+        return module._jsd_triton(s, t, one, 0.5, 1.0, 1.0, 0.0, 1.0, 0.0, True, BF16)
 
     return forward_step(run, s, t)
 
@@ -199,8 +200,8 @@ def unsloth__large_heads(device):
     low, high = module._dense_intervals(1, q.shape[2], True, device)
 
     def run(q, k, v, g):
-        o, sums = module._fwd_impl(q, k, v, low, high, 0.05)
-        return o, *module._bwd_impl(g, q, k, v, o, sums, low, high, 0.05)
+        o, lse = module._fwd_impl(q, k, v, low, high, 0.05)
+        return o, *module._bwd_impl(g, q, k, v, o, lse, low, high, 0.05)
 
     return forward_step(run, q, k, v, g)
 
@@ -362,19 +363,19 @@ def flash_sinkhorn__gradient_wide(device):
     return forward_step(lambda x, y, f, g: call(x, y, a, b, f, g, eps=64.0), x, y, f, g)
 
 
-def _sums(name, axis):
+def _logsumexp(name, axis):
     @lambda make: add(f"flash_sinkhorn/{name}", make)
     def _build(device):
         call = transport("sinkhorn_triton_ott_sqeuclid").apply_lse_kernel_sqeuclid
         return forward_step(lambda *t: call(*t, 16.0, axis)[0], *_clouds(device))
 
 
-_sums("row_sums", 1)
-_sums("column_sums", 0)
+_logsumexp("row_sums", 1)
+_logsumexp("column_sums", 0)
 
 
 @case
-def flash_sinkhorn__split_sums(device):
+def flash_sinkhorn__split_rows(device):
     call = transport("sinkhorn_splitn_sqeuclid").flashsinkhorn_lse_splitn
     x, y, _, bias = _clouds(device)
     return forward_step(lambda x, y, b: call(x[:1024], y, b, 16.0, num_splits=8), x, y, bias)
