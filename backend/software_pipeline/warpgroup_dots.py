@@ -295,8 +295,8 @@ def _dimensions_of_repetition(op: Broadcast, dims: Dimensions) -> Iterator[int |
 
 
 def _before_reshape(op: Reshape, dims: Dimensions) -> Dimensions:
-    """`dims` of the operand of a reshape: of dimensions that become one."""
-    old, new = shape_of(op.value.type), shape_of(op.result.type)
+    """`dims` of the operand of a reshape: of dimensions that become one, or parts of one."""
+    old, (new, dims) = shape_of(op.value.type), _merge_parts(shape_of(op.result.type), dims)
     result: list[int | None] = []
     at, extent = 0, 1
     for i, n in enumerate(old):
@@ -310,6 +310,18 @@ def _before_reshape(op: Reshape, dims: Dimensions) -> Dimensions:
         if extent == new[at]:
             at, extent = at + 1, 1
     return tuple(result)
+
+
+def _merge_parts(shape: Sequence[int], dims: Dimensions) -> tuple[list[int], Dimensions]:
+    """`shape` and its `dims`, with the neighbouring parts of a dimension as one."""
+    extents, merged = list[int](), list[int | None]()
+    for extent, dim in zip(shape, dims, strict=True):
+        if merged and dim is not None and merged[-1] == dim:
+            extents[-1] *= extent
+        else:
+            extents.append(extent)
+            merged.append(dim)
+    return extents, tuple(merged)
 
 
 def _fixed_b(function: Function, loop: Loop, dot: Dot, warps: int) -> StoredOperand | None:

@@ -167,11 +167,13 @@ def test_unpacked_words_are_stored_without_gaps() -> None:
 
 def bytes_matmul(form: str, rows: int, columns: int) -> Any:
     """out = x w, with two weights of four bits in a byte: neighbours along n (`n`), rows 2k and
-    2k + 1 (`rows`), or neighbours along k of a matrix that is transposed (`transposed`)."""
+    2k + 1 (`rows`), or neighbours along k of a matrix that is transposed (`transposed`), also with
+    a scale for each 32 of them (`groups`)."""
     b = Builder()
     kinds = {"x": arg(pointer(F16), aligned=16), "w": arg(pointer(I8), aligned=16)}
     shape = {
         "n": (K, columns // 2), "rows": (K // 2, columns), "transposed": (columns, K // 2),
+        "groups": (columns, K // 2),
     }[form]  # fmt: skip
     with b.kernel("k", **kinds, out=arg(pointer(F32), aligned=16), iterations=arg(I32)) as (
         x, w, out, iterations,
@@ -184,8 +186,14 @@ def bytes_matmul(form: str, rows: int, columns: int) -> Any:
             both = b.join((word & 15).to(F16), ((word >> 4) & 15).to(F16))
             if form == "rows":
                 both = b.trans(both, order=(0, 2, 1))
-            whole = both.reshape(*((columns, K) if form == "transposed" else (K, columns)))
-            if form == "transposed":
+            if form == "groups":
+                number = b.arange(columns)[:, None] % 3 + b.arange(K // 32)[None, :]
+                scale = number.to(F16).reshape(columns, K // 32, 1)
+                both = both.reshape(columns, K // 32, 32)
+                both = both * scale.broadcast_to(columns, K // 32, 32)
+            is_transposed = form in ("transposed", "groups")
+            whole = both.reshape(*((columns, K) if is_transposed else (K, columns)))
+            if is_transposed:
                 whole = b.trans(whole, order=(1, 0))
             total.set(b.dot((x + at).load(), whole, total.get()))
         places = b.arange(rows)[:, None] * columns + b.arange(columns)[None, :]
@@ -193,7 +201,7 @@ def bytes_matmul(form: str, rows: int, columns: int) -> Any:
     return b.module()
 
 
-@pytest.mark.parametrize("form", ["n", "rows", "transposed"])
+@pytest.mark.parametrize("form", ["n", "rows", "transposed", "groups"])
 @pytest.mark.parametrize(("rows", "columns", "warps"), [(64, 128, 4), (128, 128, 8), (64, 64, 4)])
 def test_halves_of_bytes_are_joined_where_they_are(
     form: str, rows: int, columns: int, warps: int
@@ -207,7 +215,7 @@ def test_halves_of_bytes_are_joined_where_they_are(
     assert set(re.findall(r"st\.shared\.(\S+)", ptx)) <= {"v2.b32", "v4.b32"}
 
 
-@pytest.mark.parametrize("form", ["n", "rows", "transposed"])
+@pytest.mark.parametrize("form", ["n", "rows", "transposed", "groups"])
 def test_halves_of_bytes_against_the_interpreter(form: str) -> None:
     random = np.random.default_rng(3)
     arrays = [
