@@ -415,10 +415,22 @@ _flashlib("scaled_sum", "linalg.gemm.triton.fused_kernels", "fused_axpby", (4096
           (4096, 4096), named=(0.5, 2.0), reference=lambda x, y: 0.5 * x + 2 * y)  # fmt: skip
 _flashlib("polynomial", "linalg.gemm.triton.fused_kernels", "fused_kl_poly", (4096, 4096),
           (4096, 4096))  # fmt: skip
-_flashlib("covariance_upper", "primitives.pca.triton.fused_kernels", "triton_cov_gemm_fused",
-          (65536, 256))  # fmt: skip
-_flashlib("gram_upper", "primitives.pca.triton.fused_kernels", "triton_gram_gemm_fused",
-          (1024, 4096))  # fmt: skip
+
+
+@case
+def flashlib__covariance_upper(device):
+    call = flashlib("primitives.pca.triton.fused_kernels").triton_cov_gemm_fused
+    return forward_step(lambda x: call(x).triu(), n(device, 65536, 256, dtype=F32),
+                        reference=lambda x: (x.T @ x).triu())  # fmt: skip
+
+
+@case
+def flashlib__gram_upper(device):
+    call = flashlib("primitives.pca.triton.fused_kernels").triton_gram_gemm_fused
+    # No reference: it multiplies in tf32, whose errors exceed what f32 allows.
+    return forward_step(lambda x: call(x).triu(), n(device, 1024, 4096, dtype=F32))
+
+
 _flashlib("affinity", "kernels.distance.triton.affinity", "triton_affinity_with_degree",
           (4096, 64), named=(0.01,))  # fmt: skip
 _flashlib("reachability", "kernels.distance.triton.mrd", "triton_pairwise_mrd", (4096, 64),
