@@ -16,6 +16,7 @@ from tileir.ops.arith import Add, And, ICmp, IntegerPredicate, Mul, SMax
 from tileir.ops.atomic import AtomicRMW
 from tileir.ops.memory import Load, Store
 from tileir.ops.shape import GetElementPtr, Reshape
+from tileir.rewrite import rewrite
 from tileir.types import I64, Descriptor, Tile, pointer, shape_of
 from tileir.values import Constant, Operand, Value, constant
 
@@ -51,7 +52,26 @@ def expand_descriptors(function: Function, *, maps: bool = False) -> Function:
         %q = getelementptr f32*<8> (%p everywhere), %at
         %v = load f32<8> %q, %in, 0.0
     """
-    return _Expansion(function, maps).run()
+    expanded = _Expansion(function, maps).run()
+    return _without_repeated_reshapes(expanded) if _drops_dimensions(function) else expanded
+
+
+def _drops_dimensions(function: Function) -> bool:
+    """Whether blocks that are loaded have dimensions of extent 1."""
+    return any(
+        op.mnemonic in _ACCESSES and bool(op.results) and 1 in shape_of(op.results[0].type)
+        for op in function.ops
+    )
+
+
+def _without_repeated_reshapes(function: Function) -> Function:
+    """`function` without reshapes of reshapes: a block of a batch that is reshaped to a matrix is
+    the loaded matrix, which an operand of a dot is read from where it was copied to."""
+    from tileir.passes.dce import dce  # few kernels load blocks of batches
+    from tileir.passes.laws.law import rules
+    from tileir.passes.laws.shapes import RESHAPES
+
+    return dce(rewrite(function, rules(RESHAPES)))
 
 
 class _Expansion:

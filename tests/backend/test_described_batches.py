@@ -60,6 +60,7 @@ def test_blocks_of_one_batch_are_operands_of_dots(batches):
     options = {"num_warps": 4, "num_stages": 3, "warp_specialize": False}
     ptx = compile_kernel(module, "sm_90a", options=options).ptx
     assert "cp.async" in ptx and "wgmma" in ptx and "ld.global" not in ptx
+    assert "ldmatrix" not in ptx  # both operands are read from where they were copied to
     inputs, expected = arguments()
     results = assert_equal_results(module, inputs, (2, batches), target="sm_90a", **options)
     np.testing.assert_array_equal(results[2], expected)

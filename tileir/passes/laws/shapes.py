@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from tileir.passes.laws.law import Law
 
-SAME = (
+RESHAPES = (
     Law("reshape(x) = x"),
+    Law("reshape(reshape(x)) = reshape(x)"),
+)
+SAME = (
+    RESHAPES[0],
     Law("broadcast(x) = x"),
     Law("bitcast(x) = x"),
     Law("splat(unsplat(x)) = x"),
@@ -14,7 +18,7 @@ SAME = (
     Law("join(p: split(x), p#1) = x"),
 )
 CHAINS = (
-    Law("reshape(reshape(x)) = reshape(x)"),
+    RESHAPES[1],
     Law("reshape(expand_dims(x){axis = *}) = reshape(x)"),
     Law("expand_dims(reshape(x)){axis = *} = reshape(x)"),
     Law("broadcast(broadcast(x)) = broadcast(x)"),
