@@ -15,16 +15,19 @@ from tileir.builder import F16, F32, I32, Builder, arg, pointer
 
 
 @pytest.mark.skipif(ptxas() is None, reason="no ptxas")
-@pytest.mark.parametrize("persistent", [None, "counted", "stored"])
+@pytest.mark.parametrize("persistent", [None, "reversed", "counted", "stored"])
 def test_a_causal_loop_of_dots_is_not_divided_between_instances(persistent, monkeypatch):
-    """It ends depending on the instance, which yet computes its own rows alone, unless instances
-    count each other, or every iteration stores what it computes."""
+    """It ends depending on the instance, which yet computes its own rows alone, unless it advances
+    by the number of instances, or every iteration stores what it computes. A program may reverse
+    the order of its instances."""
     b, kind = Builder(), arg(pointer(F16), aligned=16)
     with b.kernel("causal", q=kind, k=kind, out=pointer(F32), n=arg(I32)) as (q, k, out, n):
         start = b.program_id(axis=0)
+        if persistent == "reversed":
+            start = b.num_programs(axis=0) - 1 - start
         at = b.arange(64)[:, None] * 64 + b.arange(64)[None, :]
         queries, total = (q + (at + start * 4096)).load(), b.var(b.full((64, 64), 0.0, F32))
-        step = b.num_programs(axis=0) if persistent == "counted" else 132 if persistent else 1
+        step = {"counted": b.num_programs(axis=0), "stored": 132}.get(persistent, 1)
         with b.for_(start, n, step, stages=2, independent_loads=True) as i:
             total.set(b.dot(queries, (k + (at + i * 4096)).load(), total.get()))
             if persistent == "stored":
@@ -37,7 +40,7 @@ def test_a_causal_loop_of_dots_is_not_divided_between_instances(persistent, monk
     options = Options(num_warps=4, warp_specialize=False)
     assert compile_kernel(b.module(), "sm_90a", options).machine_code
     (choice,) = choices
-    assert choice.dots and choice.alone == (persistent is not None)
+    assert choice.dots and choice.alone == (persistent in ("counted", "stored"))
 
 
 @pytest.mark.skipif(ptxas() is None, reason="no ptxas")
