@@ -37,6 +37,9 @@ _DOTS = "mma"
 _DOTS_OF_WARPS = "mma.sync"
 """Text in the PTX of kernels with dots that single warps compute."""
 
+_DOTS_OF_WARPGROUPS = "wgmma.mma_async"
+"""Text in the PTX of kernels with dots that warpgroups compute."""
+
 _LONG = 1 << 17
 """Characters of PTX above which a kernel is assembled once unless it spills: it takes seconds."""
 
@@ -244,8 +247,11 @@ class CompiledKernel:
         alone = is_persistent(function) if dots else divides_its_loops(function)
         alone = alone or is_recurrence(function, 32 * plan.num_warps)
         machine = machine_of(plan.target)
-        choice = RegisterChoice(machine, plan.num_warps, shared, alone, dots, bounded)
+        warpgroups = _DOTS_OF_WARPGROUPS in self.ptx
+        choice = RegisterChoice(machine, plan.num_warps, shared, alone, dots, bounded, warpgroups)
         best = choice.best(self.ptx, code, self._assembled_from)
+        if best.spills and not code.spills:  # around loops: a variant without would gain less
+            return best
         has_loops = bool(loops(function).by_header)
         variants = [] if self.generate is None else self._variants(has_loops, dots, bounded)
         if best is not code and not best.spills:

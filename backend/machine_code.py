@@ -18,6 +18,9 @@ _NOBITS = 8
 _LOAD = 0x981
 """The opcode of LDG."""
 
+_SPILLS = frozenset({0x387, 0x983})
+"""The opcodes of STL and LDL, which access local memory."""
+
 _JUMPS = frozenset({0x941, 0x947, 0x949, 0x94D})
 """Opcodes that end a basic block: BSYNC, BRA, BRX, EXIT."""
 
@@ -116,6 +119,20 @@ def _independent_loads(instructions: Sequence[tuple[int, int]]) -> int:
     return max(most, *words.values()) if words else most
 
 
+def spills_around_loops(cubin: bytes) -> bool:
+    """Whether there are loops, the instructions between a branch and an earlier target of it, and
+    none of them stores spilled registers or loads them."""
+    has_loop = False
+    for code in _code(cubin):
+        opcodes = [low & 0xFFF for low, _ in _instructions(code)]
+        for n, (low, high) in enumerate(_instructions(code)):
+            first = n + 1 + _displacement(low, high) if low & 0xFFF == _BRANCH else n
+            if not _SPILLS.isdisjoint(opcodes[first:n]):
+                return False
+            has_loop |= first < n
+    return has_loop
+
+
 def code_bytes(cubin: bytes) -> int:
     """The size of the machine code in an ELF file, in bytes."""
     return sum(map(len, _code(cubin)))
@@ -137,16 +154,21 @@ def _basic_blocks(cubin: bytes) -> Iterator[tuple[bool, list[tuple[int, int]]]]:
     """For each basic block in order, whether a later instruction branches to it, and its
     instructions. A block ends at a jump, or before the target of a branch."""
     for code in _code(cubin):
-        instructions = [
-            struct.unpack_from("<2Q", code, at)
-            for at in range(0, len(code) - INSTRUCTION_BYTES + 1, INSTRUCTION_BYTES)
-        ]
+        instructions = _instructions(code)
         branches = [n for n, (low, _) in enumerate(instructions) if low & 0xFFF == _BRANCH]
         targets = {n + 1 + _displacement(*instructions[n]): n for n in branches}
         starts = {n + 1 for n, (low, _) in enumerate(instructions) if low & 0xFFF in _JUMPS}
         inside = sorted(n for n in starts | targets.keys() if 0 < n < len(instructions))
         for begin, end in pairwise((0, *inside, len(instructions))):
             yield targets.get(begin, -1) >= begin, instructions[begin:end]
+
+
+def _instructions(code: bytes) -> list[tuple[int, int]]:
+    """The instructions of machine code, each as its low and its high 8 bytes."""
+    return [
+        struct.unpack_from("<2Q", code, at)
+        for at in range(0, len(code) - INSTRUCTION_BYTES + 1, INSTRUCTION_BYTES)
+    ]
 
 
 def _displacement(low: int, high: int) -> int:

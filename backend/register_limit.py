@@ -27,6 +27,7 @@ from tileir.backend.machine_code import (
     LoadsInFlight,
     code_bytes,
     independent_loads,
+    spills_around_loops,
 )
 from tileir.backend.options import CodeVariant
 from tileir.backend.target import REGISTER_GRAIN
@@ -110,6 +111,9 @@ _LEAST_SPILLED = 0.01
 """The least part of the instructions that store and load spilled registers, for which a kernel is
 generated again."""
 
+_MOST_SPILLED = 64
+"""The most bytes that a thread spills around its loops for another resident block."""
+
 _WORD = 4
 """Bytes of a spilled register."""
 
@@ -123,6 +127,10 @@ _FEWEST_OF_DOTS = 0.84
 """The same for kernels with dots of which two blocks or more are resident. Accumulators do not
 become fewer: of 66 such kernels nine have a limit above the part before, of which those six spill
 that are below this one."""
+
+_FEWEST_OF_WARPGROUPS = 0.82
+"""The same for dots of warpgroups, which may spill around loops. Of two kernels with 0.824 and
+0.836 one does, and the other one spills nothing."""
 
 _PER_LOAD = 0.5
 """The fewest registers more for each that a load fills, if another load is in flight as well, as a
@@ -168,7 +176,9 @@ class RegisterChoice:
     With `alone`, a multiprocessor is likely to have a single block whatever fits, so a limit is
     used only if it costs nothing. With `dots`, loads are copied ahead; a limit is then tried if a
     multiprocessor would otherwise have a single block, which waits at every barrier, or if few
-    registers are missing. PTX that is `bounded` has a limit, and gets no other.
+    registers are missing. Dots of `warpgroups` run while their threads issue other instructions:
+    more of these take no time, and a few registers may be spilled around loops. PTX that is
+    `bounded` has a limit, and gets no other.
     """
 
     machine: GpuModel
@@ -177,6 +187,7 @@ class RegisterChoice:
     alone: bool
     dots: bool = False
     bounded: bool = False
+    warpgroups: bool = False
 
     def best(self, ptx: str, code: Assembled, assemble: Callable[[str], Assembled]) -> Assembled:
         """The code with the least estimated time: `code`, which was assembled from `ptx`, or the
@@ -203,9 +214,10 @@ class RegisterChoice:
                 if not self._has_more_loads(assembled, code):
                     continue
                 directives[:0] = self._limits(assembled, _LEAST_OF_SECOND)
-            time = self._waiting(assembled) + _growth(code, assembled)
+            grown = 0.0 if self.warpgroups else _growth(code, assembled)
+            time = self._waiting(assembled) + grown
             fewer = is_free and time == least and assembled.registers < best.registers
-            if not assembled.spills and (time < least or fewer):
+            if self._spills_little(assembled) and (time < least or fewer):
                 best, least = assembled, time
         return self._with_joint_loads(ptx, best, assemble)
 
@@ -225,6 +237,14 @@ class RegisterChoice:
         other = assemble(joint)
         gains = self._in_flight(other) >= _MORE_IN_FLIGHT * before
         return other if gains and not other.spills else code
+
+    def _spills_little(self, code: Assembled) -> bool:
+        """Whether `code` spills nothing, or a few registers around loops of warpgroups: a value
+        that is needed after a loop is stored before it, once."""
+        if not code.spills:
+            return True
+        few = self.warpgroups and code.spills <= _MOST_SPILLED
+        return few and spills_around_loops(code.cubin)
 
     def _with_all_registers(
         self, ptx: str, code: Assembled, assemble: Callable[[str], Assembled]
@@ -397,8 +417,9 @@ class RegisterChoice:
         """The largest number of registers of a thread with which more blocks are resident than with
         `registers`; None if registers do not bound the number of blocks, or if more blocks save
         less than `gain` (None: the least of this kernel) or need far fewer registers."""
-        few = self.dots and self._fitting(registers) > 1
-        part = _FEWEST_OF_DOTS if few else _FEWEST
+        part = _FEWEST
+        if self.dots and self._fitting(registers) > 1:
+            part = _FEWEST_OF_WARPGROUPS if self.warpgroups else _FEWEST_OF_DOTS
         return self._most_registers(registers, part, self._least if gain is None else gain)
 
     def _most_registers(self, registers: int, part: float, gain: float) -> int | None:

@@ -25,6 +25,9 @@ def branch(instructions):
     return struct.pack("<2Q", low, offset >> 38 & 0x3FFFF)
 
 
+STORED, LOADED = (struct.pack("<2Q", opcode, 0) for opcode in (0x387, 0x983))
+"""STL and LDL: a spilled register."""
+
 JUMP = struct.pack("<2Q", 0x947, 0)
 
 

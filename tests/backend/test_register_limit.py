@@ -8,18 +8,32 @@ from pathlib import Path
 import attrs
 import pytest
 
-from tests.backend.encoded_instructions import JUMP, branch, elf, load, use, wide
+from tests.backend.encoded_instructions import (
+    JUMP,
+    LOADED,
+    STORED,
+    branch,
+    elf,
+    load,
+    use,
+    wide,
+)
 from tests.sizes import for_each
 from tileir.analysis.divided_loops import divides_its_loops
 from tileir.backend import Options, compile as compile_kernel, compiled_kernel
 from tileir.backend.assembler import Assembled, assemble
 from tileir.backend.compiled_kernel import CompiledKernel
 from tileir.backend.gpu_models import machine_of
-from tileir.backend.machine_code import LoadsInFlight, code_bytes, independent_loads
+from tileir.backend.machine_code import (
+    LoadsInFlight,
+    code_bytes,
+    independent_loads,
+    spills_around_loops,
+)
 from tileir.backend.ptxas import ptxas
 from tileir.backend.register_limit import RegisterChoice, with_directive
 from tileir.backend.target import target
-from tileir.builder import F32, I32, Builder, arg, pointer
+from tileir.builder import F16, F32, I32, Builder, arg, pointer
 from tileir.errors import CompileError, Diagnostic
 from tileir.textual import parse
 
@@ -29,6 +43,9 @@ MEASURED = json.loads((Path(__file__).parent / "figures/registers_and_loads.json
 blocks and registers that loads fill together, by Triton, then by tileir; microseconds of both."""
 
 MACHINE = machine_of("sm_90a")
+
+AROUND = STORED + load() + use() + branch(-3) + LOADED
+"""A loop, and a spilled register that is stored before it and loaded after it."""
 
 
 def code(registers, together=4, size=4096, spills=0):
@@ -56,6 +73,22 @@ def code(registers, together=4, size=4096, spills=0):
 def test_loads_in_flight_are_those_before_a_wait(text, together, block):
     assert LoadsInFlight.of(elf(text)) == LoadsInFlight(together, block)
     assert code_bytes(elf(text)) == len(text)
+
+
+@for_each(
+    ("text", "expected"),
+    [
+        (b"", False),
+        (AROUND, True),
+        (STORED + load() + use() + branch(-4), False),
+        (load() + LOADED + use() + branch(-4), False),
+        (load() + LOADED + branch(1) + use() + branch(-5), False),  # around another branch
+        (branch(1) + STORED + load() + LOADED, False),  # over an instruction
+        (STORED + load() + LOADED + branch(-1), False),  # the end of a kernel
+    ],
+)
+def test_registers_that_are_spilled_around_loops(text, expected):
+    assert spills_around_loops(elf(text)) == expected
 
 
 @for_each(
@@ -99,9 +132,15 @@ def test_the_most_registers_with_which_more_blocks_are_resident(registers, warps
     assert RegisterChoice(MACHINE, warps, shared, alone=False).limit(registers) == limit
 
 
-def choose(assembled, others, warps=16, alone=False, dots=False, shared=0):
+def spilling(loop, spills=4, registers=128):
+    """Code that spills this many bytes, with a loop."""
+    text = (load() * 4 + use() + loop).ljust(4096, b"\0")
+    return Assembled(elf(text), registers, spills, 0, 0)
+
+
+def choose(assembled, others, warps=16, alone=False, dots=False, shared=0, warpgroups=False):
     """Registers of the code that is chosen; `others`: codes by directive."""
-    choice = RegisterChoice(MACHINE, warps, shared, alone, dots)
+    choice = RegisterChoice(MACHINE, warps, shared, alone, dots, warpgroups=warpgroups)
     ptx = ".visible .entry k()\n.reqntid 512\n{\n}\n"
 
     def assemble(text):
@@ -272,11 +311,57 @@ def test_registers_that_shared_memory_leaves_are_for_fragments_of_dots(
         assert choose(code(registers, 8), {}, 4, dots=False, shared=shared) == registers
 
 
+def test_warpgroups_spill_a_few_registers_around_their_loops_for_another_block():
+    """Each is stored and loaded once."""
+
+    def registers(loop, spills, warpgroups=True):
+        others = {".maxnreg 128": spilling(loop, spills)}
+        return choose(code(149, 8), others, warps=8, dots=True, warpgroups=warpgroups)
+
+    assert registers(AROUND, 64) == 128
+    assert registers(AROUND, 68) == 149, "more take time"
+    assert registers(AROUND, 4, warpgroups=False) == 149
+    assert registers(STORED + load() + use() + branch(-4), 4) == 149, "in a loop"
+    assert registers(STORED + load() + LOADED, 4) == 149, "without a loop"
+
+
 def test_kernels_with_dots_are_limited_where_few_registers_are_missing():
     """Three blocks of four warps have 168 registers each."""
     limited = {".maxnreg 168": code(168, 8)}
     assert choose(code(189, 8), limited, warps=4, dots=True) == 168
     assert choose(code(208, 8), {}, warps=4, dots=True) == 208, "accumulators would be spilled"
+    assert choose(code(204, 8), {}, warps=4, dots=True) == 204
+    assert choose(code(204, 8), limited, warps=4, dots=True, warpgroups=True) == 168
+    assert choose(code(208, 8), {}, warps=4, dots=True, warpgroups=True) == 208
+
+
+def test_code_of_warpgroups_may_grow_for_another_block():
+    """Their threads issue other instructions while matmuls run."""
+    limited = {".maxnreg 168": code(168, 8, size=4600)}
+    assert choose(code(189, 8), limited, warps=4, dots=True) == 189
+    assert choose(code(189, 8), limited, warps=4, dots=True, warpgroups=True) == 168
+
+
+def test_a_limit_that_spills_around_loops_is_kept(monkeypatch):
+    """No variant replaces it: those that spill less have fewer resident blocks."""
+    b, kind = Builder(), arg(pointer(F16), aligned=16)
+    with b.kernel("k", x=kind, y=kind, out=pointer(F32), n=I32) as (x, y, out, n):
+        at = b.arange(64)[:, None] * 64 + b.arange(64)[None, :]
+        total = b.var(b.full((64, 64), 0.0, F32))
+        with b.for_(0, n) as i:
+            left, right = ((p + (at + i * 4096)).load() for p in (x, y))
+            total.set(b.dot(left, right, total.get()))
+        (out + at).store(total.get())
+    limits: list[str] = []
+
+    def assemble(self, text):
+        limits.extend(line for line in text.splitlines() if line.startswith(".maxnreg"))
+        return spilling(AROUND, 4, 168) if ".maxnreg" in text else code(201, 8)
+
+    monkeypatch.setattr(CompiledKernel, "_assembled_from", assemble)
+    kernel = compile_kernel(b.module(), "sm_90a", Options(num_warps=4, warp_specialize=False))
+    assert kernel.machine_code.registers == 168
+    assert limits == [".maxnreg 168"]
 
 
 @pytest.mark.parametrize(("dots", "limit"), [(True, 40), (False, None)])
