@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from math import prod
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
@@ -51,6 +51,9 @@ _ADDED_ALONE = 64
 compare-and-swap. Lanes whose elements share a word repeat it. Two neighbours take one addition."""
 _MANY_VECTORS = 4
 """Vectors of a thread that are worth a conversion."""
+_FEWEST_QUOTIENTS = 16
+"""Divisions of a thread, each of ten instructions or more, that take longer than a conversion
+through shared memory."""
 _STRIDE = 64
 """The assumed distance in bytes of neighbours that are a stride apart."""
 _PER_LINE = 4
@@ -446,6 +449,22 @@ class AnchorLayouts:
         orders = self._orders.get(tile.shape)
         order = max(orders, key=lambda o: orders[o]) if orders else row_major(len(tile.shape))
         return self._layout(tile.shape, order)
+
+    def of_quotients(
+        self, tile: Tile, values: Iterable[Value], requested: Iterable[Layout]
+    ) -> Layout | None:
+        """The default layout, in which each thread has other elements, for `values` like `tile`
+        that are computed from one another element by element, if each of the `requested` layouts,
+        such as those of operands of dots, costs more divisions than a conversion takes. None for
+        others."""
+        layout = self.default_layout(tile)
+        repeated = min(each.size("register") for each in requested) - layout.size("register")
+        if repeated <= 0 or not has_op(self.function, "fdiv"):
+            return None
+        defined = definitions(self.function)
+        ops = (defined.get(value) for value in values)
+        quotients = sum(op is not None and op.mnemonic == "fdiv" for op in ops)
+        return layout if quotients * repeated >= _FEWEST_QUOTIENTS else None
 
     def layout_of_rows(self, tile: Tile) -> Layout:
         """A layout in which threads own whole rows, if they own enough elements; else the default

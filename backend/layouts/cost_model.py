@@ -47,7 +47,6 @@ _COPY = "gpu.async_copy"
 PRIVATE = frozenset({"gpu.private_load", "gpu.private_store"})
 """Ops on a buffer, the first operand, that has the layout of the tiles that pass through it."""
 
-
 _FEW_INDICES = 8
 """Indices that a thread may carry through a loop to save a conversion."""
 
@@ -306,6 +305,7 @@ class ComponentLayouts:
             return layout_of_powers(tile.shape, self.anchors.num_warps)
         delivered = self._repeated_in_warps(root, tile, candidates) or self._spread(root, tile)
         delivered = delivered or self._rows_of_lanes(root)
+        delivered = delivered or self.anchors.of_quotients(tile, self._members(root), candidates)
         if delivered is not None:
             return delivered
         if len(candidates) == 1:
@@ -511,7 +511,7 @@ class ComponentLayouts:
 
     def _members(self, root: Value) -> Iterable[Value]:
         """The values of a component."""
-        return (root, *(v for v in list(self.parents) if self._root(v) is root))
+        return (v for v in (root, *self.parents) if self._root(v) is root)
 
     def _layout_demanded_by_users(self, value: Value) -> Layout | None:
         """The layout in which the values computed from `value` are used."""

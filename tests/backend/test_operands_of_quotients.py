@@ -1,0 +1,69 @@
+"""Operands of dots that are quotients: every warp would divide the same numbers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.launches import assert_equal_results
+from tileir.backend import compile as compile_kernel
+from tileir.builder import F16, F32, I32, Builder, arg, pointer
+from tileir.layout_algebra import replication
+from tileir.types import Tile
+
+OPTIONS = {"num_warps": 4, "warp_specialize": False}
+ROWS, COLUMNS = 16, 32
+
+
+def scaled_matmul(op: str = "fdiv", k: int = 64) -> Any:
+    """A times B, in each of `n` steps of `k` the rows of A divided by their sums, or multiplied by
+    them."""
+    b = Builder()
+    operand, result = (arg(pointer(kind), aligned=16) for kind in (F16, F32))
+    with b.kernel("k", x=operand, y=operand, z=result, n=arg(I32)) as (x, y, z, n):
+        row, steps, column = b.arange(ROWS), b.arange(k), b.arange(COLUMNS)
+        total = b.var(b.full((ROWS, COLUMNS), 0.0, F32))
+        with b.for_(0, n, stages=2) as i:
+            along = steps + i * k
+            left = (x + (row[:, None] * (n * k) + along[None, :])).load().to(F32)
+            right = (y + (along[:, None] * COLUMNS + column[None, :])).load()
+            sums = left.reduce(1, "fadd")[:, None]
+            left = left / sums if op == "fdiv" else left * sums
+            total.set(b.dot(left.to(F16), right, total.get()))
+        (z + (row[:, None] * COLUMNS + column[None, :])).store(total.get())
+    return b.module()
+
+
+def owners(module: Any, mnemonic: str) -> int:
+    """The number of threads that own each element of the result of the op `mnemonic`."""
+    function = compile_kernel(module, "sm_90a", OPTIONS).tir_at("barriers").functions["k"]
+    (kind,) = (
+        op.results[0].type for op in function.ops
+        if op.mnemonic == mnemonic and isinstance(op.results[0].type, Tile)
+    )  # fmt: skip
+    assert isinstance(kind, Tile) and kind.layout is not None
+    return replication(kind.layout)
+
+
+def test_one_thread_computes_each_quotient() -> None:
+    assert owners(scaled_matmul(), "fdiv") == 1
+
+
+@pytest.mark.parametrize(("op", "k"), [("fmul", 64), ("fdiv", 16)])
+def test_few_quotients_and_other_operands_are_computed_in_all_warps(op: str, k: int) -> None:
+    """A conversion takes longer."""
+    assert owners(scaled_matmul(op, k), op) == 4
+
+
+@pytest.mark.parametrize("n", [0, 1, 3])
+def test_threads_agree(n: int) -> None:
+    """The sums of rows are powers of two."""
+    random = np.random.default_rng(n)
+    x = np.ones((ROWS, 64 * n), np.float16)
+    y = random.integers(-9, 9, (64 * n, COLUMNS)).astype(np.float16)
+    z = np.full((ROWS, COLUMNS), 77, np.float32)
+    results = assert_equal_results(scaled_matmul(), [x, y, z, n], target="sm_90a", **OPTIONS)
+    expected = (x.astype(np.float32) @ y.astype(np.float32)) / 64
+    np.testing.assert_array_equal(results[2], expected)
