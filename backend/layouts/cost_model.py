@@ -71,6 +71,8 @@ class ComponentLayouts:
         self.function, self.anchors, self.dots, self.cheap = function, anchors, dots, cheap
         self.definitions = definitions(function)
         self.parents: dict[Value, Value] = {}
+        self.members: dict[Value, list[Value]] = {}
+        """The values of each component of several, by its root."""
         self.votes: dict[Value, list[LayoutPreference]] = {}
         self.reductions: dict[Value, list[tuple[Op, int]]] = {}
         self.takers: dict[Value, list[Op]] = {}
@@ -100,10 +102,13 @@ class ComponentLayouts:
             for index, parameter in enumerate(block.parameters):
                 if isinstance(parameter.type, Tile):
                     order.append(parameter)
-                    self._join_edges(parameter, index, edges.get(label, ()))
+                    for edge in edges.get(label, ()):
+                        self._join(parameter, edge.arguments[index])
             for op in block.ops:
                 order += [r for r in op.results if self._counts(r)]
                 self._see(op, weight)
+        for value in self.parents:
+            self.members.setdefault(root := self._root(value), [root]).append(value)
         return {value: self.fixed.get(value) or self._layout(value) for value in order}
 
     # Components -------------------------------------------------------------------------------
@@ -132,13 +137,8 @@ class ComponentLayouts:
                 for table in (
                     self.votes, self.reductions, self.takers, self.further_reductions, self.scans,
                 ):  # fmt: skip
-                    moved: Any = cast(Any, table).pop(other, [])
-                    cast(Any, table).setdefault(mine, []).extend(moved)
+                    cast(Any, table).setdefault(mine, []).extend(cast(Any, table).pop(other, []))
                 self.reloads.setdefault(mine, {}).update(self.reloads.pop(other, {}))
-
-    def _join_edges(self, parameter: Value, index: int, edges: Sequence[Successor]) -> None:
-        for edge in edges:
-            self._join(parameter, edge.arguments[index])
 
     def _source(self, source: Operand) -> tuple[Operand, list[Op]]:
         """The value of which `source` is a transpose, and the ops that transpose it, the last one
@@ -509,9 +509,9 @@ class ComponentLayouts:
                     return layout
         return None
 
-    def _members(self, root: Value) -> Iterable[Value]:
+    def _members(self, root: Value) -> Sequence[Value]:
         """The values of a component."""
-        return (v for v in (root, *self.parents) if self._root(v) is root)
+        return self.members.get(root, (root,))
 
     def _layout_demanded_by_users(self, value: Value) -> Layout | None:
         """The layout in which the values computed from `value` are used."""

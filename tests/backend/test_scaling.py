@@ -43,6 +43,12 @@ def reductions(b: Builder, value: Any, x: Any, n: Any, i: int) -> None:
     value.set(value * 0.5 + value.sum(axis=0))
 
 
+def rows(b: Builder, value: Any, x: Any, n: Any, i: int) -> None:
+    """Sums of rows, each computed with further on its own."""
+    scales = (value.get().reshape(8, 16).sum(axis=1) * 0.5 + 1.0).exp2()
+    value.set(value * scales[:, None].broadcast_to(8, 16).reshape(128))
+
+
 def arithmetic(b: Builder, value: Any, x: Any, n: Any, i: int) -> None:
     value.set(value * 0.5 + float(i))
 
@@ -94,6 +100,7 @@ def calls(part: Part, count: int) -> int:
         (branches, 40, 8),
         (loops, 40, 8),
         (reductions, 40, 8),
+        (rows, 20, 8),
         (quotients, 40, 8),
         (indices, 20, 8),
     ],
