@@ -21,7 +21,7 @@ The text form, read by `tileir.layout_text.parse_layout`:
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from functools import cached_property, reduce as fold
+from functools import cached_property, lru_cache, reduce as fold
 from math import prod
 from operator import add, or_, xor
 from typing import TypeAlias, cast
@@ -194,8 +194,7 @@ class Layout:
     def slice(self, dim: int) -> Layout:
         """The layout of a tile whose dimension `dim` was reduced away: threads along it
         replicate, registers along it are dropped."""
-        keep = [d for d in range(self.rank) if d != dim]
-        return self._project(keep, dim)
+        return _slice(self, dim)
 
     def collapse(self, dim: int) -> Layout:
         """The same with `dim` kept at extent 1: the layout of a tile that is broadcast along it."""
@@ -203,15 +202,7 @@ class Layout:
 
     def expand_dims(self, dim: int) -> Layout:
         """The layout of the tile with a dimension of extent 1 put in at `dim`."""
-
-        def vectors(axis: str) -> tuple[Vector, ...]:
-            return tuple((*v[:dim], 0, *v[dim:]) for v in self.atom(axis))
-
-        repeats = [
-            r if r.dim is None or r.dim < dim else attrs.evolve(r, dim=r.dim + 1)
-            for r in self.repeats
-        ]
-        return layout(self.rank + 1, *map(vectors, AXES), repeats=tuple(repeats))
+        return _expand(self, dim)
 
     def transpose(self, order: tuple[int, ...]) -> Layout:
         """The layout of the tile whose dimension `i` is this one's `order[i]`."""
@@ -263,18 +254,6 @@ class Layout:
         atoms = (tuple(map(split_index, self.atom(a))) for a in AXES)
         return layout(len(new), *atoms, repeats=tuple(map(renumber, self.repeats)))
 
-    def _project(self, keep: list[int], dropped: int) -> Layout:
-        atoms: list[tuple[Vector, ...]] = []
-        for axis in AXES:
-            vectors = [tuple(v[d] for d in keep) for v in self.atom(axis)]
-            atoms.append(tuple(v for v in vectors if axis != "register" or any(v)))
-        repeats: list[Repeat] = []
-        for r in self.repeats:
-            dim = None if r.dim is None or r.dim == dropped else keep.index(r.dim)
-            if r.axis != "register" or dim is not None:
-                repeats.append(attrs.evolve(r, dim=dim))
-        return layout(len(keep), *atoms, repeats=tuple(repeats))
-
     def __str__(self) -> str:
         parts = [f"rank = {self.rank}"]
         for axis in AXES:
@@ -321,6 +300,37 @@ def layout(
             canonical.append(attrs.evolve(repeat, count=repeat.count // low))
     register, lane, warp, block = (tuple(atoms[a]) for a in AXES)
     return Layout(rank, register, lane, warp, block, tuple(_in_canonical_order(canonical)))
+
+
+_CACHED = 512
+"""The most results of `slice` and of `expand_dims` that are kept. The ops of a kernel ask for each
+five times."""
+
+
+@lru_cache(maxsize=_CACHED)
+def _slice(whole: Layout, dim: int) -> Layout:
+    keep = [d for d in range(whole.rank) if d != dim]
+    atoms: list[tuple[Vector, ...]] = []
+    for axis in AXES:
+        vectors = [tuple([v[d] for d in keep]) for v in whole.atom(axis)]
+        atoms.append(tuple(v for v in vectors if axis != "register" or any(v)))
+    repeats: list[Repeat] = []
+    for r in whole.repeats:
+        left = None if r.dim is None or r.dim == dim else keep.index(r.dim)
+        if r.axis != "register" or left is not None:
+            repeats.append(attrs.evolve(r, dim=left))
+    return layout(len(keep), *atoms, repeats=tuple(repeats))
+
+
+@lru_cache(maxsize=_CACHED)
+def _expand(whole: Layout, dim: int) -> Layout:
+    def vectors(axis: str) -> tuple[Vector, ...]:
+        return tuple((*v[:dim], 0, *v[dim:]) for v in whole.atom(axis))
+
+    repeats = [
+        r if r.dim is None or r.dim < dim else attrs.evolve(r, dim=r.dim + 1) for r in whole.repeats
+    ]
+    return layout(whole.rank + 1, *map(vectors, AXES), repeats=tuple(repeats))
 
 
 def merge_repeats(repeats: tuple[Repeat, ...]) -> list[Repeat]:
