@@ -183,6 +183,7 @@ _WIDE = re.compile(r"\tmul\.wide\.([su]32) \t(%rd\d+), (%r\d+), (\S+);")
 _ADD = re.compile(r"\tadd\.s64 \t(%rd\d+), (%rd\d+), (%rd\d+);")
 _ONE = re.compile(r"\t[\w.]+ +\t(%\w+)[^;]*;$")
 _REGISTER = re.compile(r"%[a-z]+\d+\b")
+_WIDE_REGISTER = re.compile(r"%rd\d+\b")
 
 
 def with_wide_multiply_adds(ptx: str) -> str:
@@ -197,27 +198,29 @@ def with_wide_multiply_adds(ptx: str) -> str:
     """
     if "mul.wide" not in ptx or any(word in ptx for word in (_WGMMA, "mma.sync")):
         return ptx
-    mentions = Counter(_REGISTER.findall(ptx))
+    mentions = Counter(_WIDE_REGISTER.findall(ptx))
     lines: list[str | None] = list(ptx.split("\n"))
     wide: dict[str, tuple[int, str, str, str]] = {}
     for number, line in enumerate(ptx.split("\n")):
         if line[:1] != "\t":  # usually a label
             wide.clear()
             continue
-        if addition := _ADD.match(line):
+        if wide and (addition := _ADD.match(line)):
             result, first, second = addition.groups()
             for base, multiplied in ((first, second), (second, first)):
-                if multiplied in wide and mentions[multiplied] == 2:
+                if multiplied in wide:
                     place, kind, a, b = wide.pop(multiplied)
                     lines[place] = None
                     lines[number] = f"\tmad.wide.{kind} \t{result}, {a}, {b}, {base};"
                     break
-        one = _ONE.match(line)
-        written = {one[1]} if one else set(_REGISTER.findall(line))
-        wide = {x: y for x, y in wide.items() if written.isdisjoint((x, *y[2:]))}
-        if multiplication := _WIDE.match(line):
+        if wide:
+            one = _ONE.match(line)
+            written = {one[1]} if one else set(_REGISTER.findall(line))
+            wide = {x: y for x, y in wide.items() if written.isdisjoint((x, *y[2:]))}
+        if line.startswith("\tmul.wide") and (multiplication := _WIDE.match(line)):
             kind, result, a, b = multiplication.groups()
-            wide[result] = number, kind, a, b
+            if mentions[result] == 2:
+                wide[result] = number, kind, a, b
     return "\n".join(line for line in lines if line is not None)
 
 
