@@ -63,7 +63,11 @@ def to_ptx(
     Raises `CompileError`: TIR0703 if LLVM rejects the text, which is a defect of the lowering rules
     (the message quotes LLVM's error); TIR0719 if it rejects a library.
     """
-    module, machine = _optimized_module(text, target, opt_level, libraries)
+    arguments = text, target, opt_level, libraries
+    module, machine = _kept.take(arguments) or _optimized_module(*arguments)
+    if variant is CodeVariant.UNREDUCED:  # `SCHEDULED` is likely to follow
+        _kept.put(arguments, (module, machine))
+        module = module.clone()
     with code_generator(llvm_binding(), variant):
         ptx = machine.emit_assembly(module)
     ptx = with_roundings_in_words(with_wide_multiply_adds(negations_kept(ptx)))
@@ -101,6 +105,28 @@ def _optimized_module(
     with llvm_options(llvm, {FORWARDED_LOADS: False}):
         optimize(llvm, module, machine, level)
     return module, machine
+
+
+class _KeptModule(threading.local):
+    """The module that this thread optimized last, if another variant is likely to be generated from
+    it: optimizing takes almost half of LLVM's time. The code generator changes a module, so the
+    first variant gets a copy. `SCHEDULED` gets the module itself: of 15 kernels, four are scheduled
+    differently from a copy, whose uses have another order."""
+
+    def __init__(self) -> None:
+        self.kept: tuple[tuple[Any, ...], tuple[Any, Any]] | None = None
+
+    def put(self, arguments: tuple[Any, ...], optimized: tuple[Any, Any]) -> None:
+        """Keep the result of `_optimized_module` for `arguments`."""
+        self.kept = arguments, optimized
+
+    def take(self, arguments: tuple[Any, ...]) -> tuple[Any, Any] | None:
+        """Return the kept module and its machine if they are for `arguments`. Keep nothing."""
+        kept, self.kept = self.kept, None
+        return kept[1] if kept is not None and kept[0] == arguments else None
+
+
+_kept = _KeptModule()
 
 
 def level_of(text: str, opt_level: int) -> int:

@@ -9,6 +9,7 @@ import pytest
 
 from tileir.backend import Options, compile as compile_kernel
 from tileir.backend.compile import CodeGenerator
+from tileir.backend.nvptx import llvm_codegen
 from tileir.backend.options import CodeVariant
 from tileir.builder import F32, I32, Builder, arg, pointer
 from tileir.ir import Module
@@ -54,6 +55,31 @@ def test_llvm_generates_other_code_from_the_same_text(steps: list[str]) -> None:
         assert steps == ["to_ptx"] and code.llvm == first.llvm
         unit = attrs.evolve(generate.unit, variant=variant)
         assert code.llvm == generate._emit(unit)[0], "no rule depends on the variant"
+
+
+def test_variants_that_llvm_generates_share_the_optimized_module(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    optimized = list[str]()
+    own = llvm_codegen._optimized_module
+    monkeypatch.setattr(
+        llvm_codegen, "_optimized_module", lambda text, *a: optimized.append(text) or own(text, *a)
+    )
+    generate, other = generator(sums(loops=True)), generator(sums(loops=False))
+    unreduced, scheduled = CodeVariant.UNREDUCED, CodeVariant.SCHEDULED
+    texts = [generate.depth_first.llvm, other.depth_first.llvm]
+    optimized.clear()
+    shared = [generate(variant).ptx for variant in (unreduced, scheduled)]
+    assert optimized == texts[:1] and shared[0] != shared[1]
+    assert generate(scheduled).ptx == shared[1], "it is not kept any longer"
+    assert optimized == 2 * texts[:1]
+    assert generate(unreduced).ptx == shared[0]
+    assert other(scheduled) != generate(scheduled), "the kept module is of another kernel"
+    assert optimized[3:] == [texts[1], texts[0]]
+    generate(unreduced)
+    own_level = llvm_codegen.to_ptx(texts[0], generate.machine, 1, (), scheduled)
+    assert optimized[5:] == 2 * texts[:1], "the kept module is of another level"
+    assert own_level == llvm_codegen.to_ptx(texts[0], generate.machine, 1, (), scheduled)
 
 
 def test_what_a_variant_does_not_change_is_not_generated_again(steps: list[str]) -> None:
