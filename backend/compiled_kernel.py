@@ -288,7 +288,13 @@ class CompiledKernel:
     ) -> Assembled:
         """The better one of `best` and the code of the likeliest of `variants`."""
         assert self.generate is not None
-        worthwhile = [v for v in variants if choice.may_gain(v, best)]
+        from tileir.backend.register_limit import steps_addresses
+
+        worthwhile = [
+            v for v in variants
+            if choice.may_gain(v, best)
+            and (v is not CodeVariant.UNREDUCED or steps_addresses(self.ptx))
+        ]  # fmt: skip
         texts = {variant: self.generate(variant)[1] for variant in worthwhile}
         likely = choice.likeliest(self.ptx, texts, best)
         return best if likely is None else choice.of_variant(likely, best, self._assembled_from)

@@ -154,6 +154,7 @@ _STATE = 64
 _NAME = re.compile(r"%(p|rs|r|f|rd|fd|rq)\d+\b")
 _LABEL = re.compile(r"(\$L\w+):")
 _BRANCH = re.compile(r"\bbra(?:\.uni)?\s+(\$L\w+)")
+_STEP = re.compile(r"\tadd\.s(?:16|32|64) \t(%\w+), (?:\1,|%\w+, \1;)")
 
 _HALVES = {"p": 0, "rs": 1, "r": 2, "f": 2, "rd": 4, "fd": 4, "rq": 8}
 """Halves of registers by the class of LLVM's virtual registers. Predicates have their own."""
@@ -541,6 +542,15 @@ def live_halves(ptx: str) -> int:
         alive += change[number]
         most = max(most, alive)
     return most
+
+
+def steps_addresses(ptx: str) -> bool:
+    """Whether loops of `ptx` step more registers than one each, a counter: LLVM's strength
+    reduction keeps others for addresses. Of 33 kernels of public libraries nine have no others, of
+    which none has 1 % fewer registers alive as `UNREDUCED`."""
+    labels = {label[1]: label.start() for label in _LABEL.finditer(ptx)}
+    loops = sum(labels.get(b[1], len(ptx)) < b.start() for b in _BRANCH.finditer(ptx))
+    return len(set(_STEP.findall(ptx))) > loops
 
 
 def is_recurrence(function: Function, threads: int) -> bool:

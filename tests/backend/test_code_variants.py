@@ -9,7 +9,7 @@ from tileir.backend import Options, compile as compile_kernel, register_limit
 from tileir.backend.compiled_kernel import CompiledKernel
 from tileir.backend.options import CodeVariant
 from tileir.backend.ptxas import ptxas
-from tileir.backend.register_limit import Likely, RegisterChoice
+from tileir.backend.register_limit import Likely, RegisterChoice, steps_addresses
 from tileir.builder import F32, I32, Builder, arg, pointer
 from tileir.errors import CompileError, Diagnostic
 from tileir.ir import Module
@@ -137,6 +137,44 @@ def test_a_kernel_with_a_loop_is_generated_again_without_strength_reduction(loop
     unreduced = CodeVariant.UNREDUCED
     assert (unreduced in variants) is loops
     assert not loops or own(unreduced)[1] != kernel.ptx
+
+
+@for_each(
+    ("body", "steps"),
+    [
+        (["add.s64 \t%rd2, %rd2, 64;", "add.s32 \t%r2, %r2, -1;"], True),
+        (["add.s64 \t%rd2, %rd2, %rd9;", "add.s64 \t%rd3, %rd9, %rd3;"], True),
+        (["add.s64 \t%rd2, %rd2, 64;"], False),  # a counter
+        (["add.s64 \t%rd2, %rd2, 64;", "add.s64 \t%rd2, %rd2, 8;"], False),  # one register
+        (["add.s64 \t%rd2, %rd2, 64;", "add.s64 \t%rd3, %rd2, 64;"], False),  # another
+        (["add.s64 \t%rd2, %rd2, 64;", "add.s64 \t%rd3, %rd4, %rd5;"], False),
+        (["add.s64 \t%rd2, %rd2, 64;", "add.f32 \t%f3, %f3, 0f3F800000;"], False),
+    ],
+)
+def test_addresses_that_a_loop_steps(body, steps):
+    loop = "\n".join(["$L__BB0_1:", *(f"\t{line}" for line in body), "\t@%p1 bra \t$L__BB0_1;"])
+    assert steps_addresses(loop) is steps
+    assert not steps_addresses(f"{loop}\n{loop.replace('BB0_1', 'BB0_2')}"), "a counter of each"
+    forward = loop.replace("bra \t$L__BB0_1", "bra \t$L__BB0_9")
+    assert steps_addresses(f"{forward}\n$L__BB0_9:"), "a branch that makes no loop"
+
+
+@pytest.mark.skipif(ptxas() is None, reason="no ptxas")
+def test_a_loop_that_steps_its_counter_alone_is_not_generated_without_reduction(monkeypatch):
+    b, kind = Builder(), arg(pointer(F32), aligned=16)
+    with b.kernel("k", y=kind, n=I32) as (y, n):
+        at, total = b.arange(128), b.var(b.full((128,), 0.0, F32))
+        with b.for_(n) as i:
+            total.set(total.get() * i.to(F32) + 1.0)
+        (y + at).store(total.get())
+    kernel = compile_kernel(b.module(), "sm_90a", Options(num_warps=4))
+    variants: list[CodeVariant] = []
+    own = kernel.generate
+    assert own is not None
+    kernel = attrs.evolve(kernel, generate=lambda v: variants.append(v) or own(v))
+    monkeypatch.setattr(RegisterChoice, "may_gain", lambda self, variant, code: True)
+    assert kernel.machine_code.registers
+    assert CodeVariant.SCHEDULED in variants and CodeVariant.UNREDUCED not in variants
 
 
 @pytest.mark.skipif(ptxas() is None, reason="no ptxas")
