@@ -205,14 +205,17 @@ def pipeline_function(
 
         function = version_uniform_loads(function)
     for header in tuple(loops(function).by_header) if not function.is_declaration else ():
-        loop = loops(function).by_header.get(header)
-        if loop is None:
+        if (loop := loops(function).by_header.get(header)) is None:
             continue
         function = _with_scalar_loads(function, loop)
         options = _Options(num_stages, shared, prefetch_operands, warps, num_warps, machine)
         changed = _pipeline_loop(function, header, options, remarks)
         count += changed is not function
         function = changed
+    if count and any(loop.parent for loop in loops(function).by_header.values()):
+        from tileir.backend.software_pipeline.store_once import store_once  # few need it
+
+        function = store_once(function, shared)
     return PassResult(function, tuple(remarks), {"loops pipelined": count} if count else {})
 
 

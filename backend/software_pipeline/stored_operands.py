@@ -12,11 +12,12 @@ import attrs
 from tileir.analysis.cfg import cfg
 from tileir.analysis.dominance import dominance
 from tileir.analysis.liveness import liveness
-from tileir.analysis.loops import Loop, is_invariant, loops
+from tileir.analysis.loops import loops
 from tileir.analysis.uses import definitions
 from tileir.backend.layouts.wgmma import WARPS
 from tileir.backend.live_registers import ThreadRegisters
 from tileir.backend.software_pipeline.promoted_wgmma import wgmma_and_wait
+from tileir.backend.software_pipeline.store_once import outermost_loop
 from tileir.backend.software_pipeline.store_operands import DotRewriter, store_operands
 from tileir.backend.software_pipeline.store_plan import (
     Buffers,
@@ -182,7 +183,7 @@ class _Operands:
                     result[key] = buffer.results[0]
                     if label not in self.readers[buffer]:  # what comes between keeps it, too
                         self.readers[buffer].update(self.function.blocks)
-            loop = self._loop_to_store_before(label, key[0])
+            loop = outermost_loop(self.function, label, key[0])
             size = sum(stored.bytes for _, (_, stored) in self.fixed)
             if key in result or loop is None or size + key[1].bytes > most:
                 continue
@@ -190,16 +191,6 @@ class _Operands:
             self.buffers.append(buffer)
             self.readers[buffer] = {*loop.blocks}
             result[key] = buffer.results[0]
-        return result
-
-    def _loop_to_store_before(self, label: str, operand: Operand) -> Loop | None:
-        """The outermost loop around block `label` that does not change `operand` and that one
-        block leads to; None where there is none."""
-        around, result = loops(self.function), None
-        loop = around.around(label)
-        while loop is not None and is_invariant(self.function, loop, operand):
-            result = result if loop.preheader is None else loop
-            loop = None if loop.parent is None else around.by_header[loop.parent]
         return result
 
     def _at_entry(self, buffer: SharedAlloc) -> tuple[Op, ...]:
