@@ -6,9 +6,16 @@ import numpy as np
 import pytest
 
 import tileir
+from tests.launches import assert_equal_results
+from tileir.analysis.loops import loops
+from tileir.analysis.uses import definitions
 from tileir.backend import Options, compile as compile_kernel
+from tileir.builder import F16, F32, I32, I64, Builder, arg, pointer
 from tileir.executor import executor
+from tileir.ops.arith import Add, Mul
+from tileir.passes.dce import dce
 from tileir.textual import parse
+from tileir.types import Tile
 
 
 def module_of(*lines, shape="1, 256", strides="i64 %s, i64 %t"):
@@ -129,3 +136,52 @@ def test_terms_are_added_by_ops_of_their_own(case):
 )  # fmt: skip
 def test_other_offsets_stay(strides, lines):
     assert additions_of(module_of(*lines, strides=strides)) == 2
+
+
+SIZE = 64
+
+
+def rows_of_blocks(copied=True):
+    """The sum of dots, or of elements, of blocks of rows that are `stride` elements apart."""
+    b = Builder()
+    names = {"x": arg(pointer(F16), aligned=16), "out": arg(pointer(F32), aligned=16)}
+    with b.kernel("k", **names, n=I32, stride=arg(I64, multiple_of=16)) as (x, out, n, stride):
+        numbers = b.arange(SIZE)
+        total = b.var(b.full((SIZE, SIZE), 0.0, F32))
+        with b.for_(0, n, stages=2 if copied else 1) as i:
+            rows = (i * SIZE).to(I64) + numbers.to(I64)
+            at = (rows * stride)[:, None] + numbers.to(I64)[None, :]
+            block = (x + at).load()
+            if copied:
+                total.set(b.dot(block, b.trans(block, order=(1, 0)), total.get()))
+            else:
+                total.set(total.get() + block.to(F32))
+        (out + (numbers[:, None] * SIZE + numbers[None, :])).store(total.get())
+    return b.module()
+
+
+@pytest.mark.parametrize("copied", [True, False])
+def test_multiples_of_strides_are_computed_before_loops_of_copies(copied):
+    """Other loops have so many rows that their multiples would fill registers."""
+    options = {"num_warps": 4, "warp_specialize": False}
+    compiled = compile_kernel(rows_of_blocks(copied), "sm_90a", options)
+    function = dce(compiled.tir_at("barriers").kernel())
+    origin, around = definitions(function), loops(function)
+    varying = [
+        op
+        for label, block in function.blocks.items()
+        for op in block.ops
+        if around.depth(label) and isinstance(op, Mul) and isinstance(op.result.type, Tile)
+        and isinstance(origin.get(op.lhs), Add)
+    ]  # fmt: skip
+    assert (len(varying) == 0) == copied
+
+
+@pytest.mark.parametrize("stride", [64, 80])
+@pytest.mark.parametrize("n", [0, 1, 3])
+def test_threads_copy_the_same_rows(n, stride):
+    random = np.random.default_rng(n)
+    x = random.integers(-3, 4, (3 * SIZE, stride)).astype(np.float16)
+    out = np.full((SIZE, SIZE), 7, np.float32)
+    options = {"num_warps": 4, "target": "sm_90a", "warp_specialize": False}
+    assert_equal_results(rows_of_blocks(), [x, out, n, stride], **options)
