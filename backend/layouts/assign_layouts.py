@@ -33,7 +33,7 @@ from tileir.backend.stage import has_op
 from tileir.effects import Effects
 from tileir.field import FieldKind, Successor
 from tileir.ir import Block, Function
-from tileir.layout import Layout
+from tileir.layout import Layout, layout as build_layout
 from tileir.op import Op
 from tileir.ops.shape import Reshape
 from tileir.types import Buffer, Tile, Type, shape_of
@@ -48,6 +48,11 @@ _REPEATED = frozenset({
 """Ops of about one instruction, and loads."""
 _MOST_REPEATED = 8
 """The maximum number of such ops that are rematerialized in each requested layout of a value."""
+
+_FEWEST_DIVIDED = 3
+"""The logarithm of the number of accesses of a thread from which on lanes load different elements
+and exchange them. ptxas places such accesses between those whose addresses they load, and waits for
+them several times: a sum of gathered rows then had 12 rows of 16 in flight."""
 
 
 def assign_layouts(function: Function, anchors: AnchorLayouts) -> Function:
@@ -186,6 +191,8 @@ class _Assignment:
     def _needs(self, op: Op, layout: Layout | None) -> list[tuple[Operand, Layout | None]]:
         """Each operand of `op` with its required layout if the result has `layout`."""
         needs: list[tuple[Operand, Layout | None]] = []
+        if layout is not None and op.mnemonic == "load" and op.results[0] in self.cheap:
+            layout = _divide_among_lanes(layout)
         for index, operand in enumerate(op.inputs):
             needs.append((operand, self._required_layout(op, index, operand, layout)))
         if op.predicate is not None:
@@ -411,6 +418,22 @@ def _dot_layouts_of(function: Function, anchors: AnchorLayouts) -> DotLayoutMap:
     from tileir.backend.layouts.k_orders import with_k_orders
 
     return with_k_orders(function, dots, anchors)
+
+
+def _divide_among_lanes(stated: Layout) -> Layout:
+    """The layout in which a vector is loaded that is needed as `stated`: its registers are divided
+    among lanes which would load the same elements. Neighbours are loaded by one access, and stay
+    together."""
+    free = [i for i, vector in enumerate(stated.lane) if not any(vector)]
+    count = len(stated.register)
+    if stated.repeats or not _FEWEST_DIVIDED <= count <= len(free):
+        return stated
+    if any(sum(vector) == 1 for vector in stated.register):
+        return stated
+    lanes = list(stated.lane)
+    for place, vector in zip(free[:count], stated.register, strict=True):
+        lanes[place] = vector
+    return build_layout(stated.rank, (), tuple(lanes), stated.warp, stated.block)
 
 
 def _is_index(name: str, index: int) -> bool:

@@ -33,7 +33,8 @@ def assign_module_layouts(module: Module, *, warps: int = 0) -> PassResult:
     - Data flow: values connected by elementwise ops share the layout that makes the conversions at
       ops with fixed layouts cheapest.
     - Rematerialization: ranges, splats, broadcasts and arithmetic on them are rematerialized in
-      every requested layout. So are loads of at most one element per thread.
+      every requested layout. So are loads of at most one element per thread; lanes that need the
+      same eight elements or more load one each.
     - Reductions: the result of a reduction across warps has the layout of its use.
 
     A remark names kernels in which some threads own only replicated elements of every tile: a
