@@ -68,6 +68,12 @@ class MemoryOps(ArithmeticOps):
     def store_shared(self, element: Element, offset: Lanes, values: Sequence[Lanes]) -> None:
         self._store(element, self._place(offset), values, self.active_under(None), 0, False)
 
+    def store_shared_if(
+        self, condition: Lanes, element: Element, offset: Lanes, values: Sequence[Lanes]
+    ) -> None:
+        active = self.active_under(condition)
+        self._store(element, self._place(offset), values, active, 0, False)
+
     def load_elements(self, element: Element, pointer: Lanes, mask: Lanes | None) -> Lanes:
         """Load an element for every lane, from memory that this compiler allocated."""
         (value,) = self._load(element, 1, pointer, self.active_under(mask), 0, False)

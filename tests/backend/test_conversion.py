@@ -155,6 +155,29 @@ def test_tiles_pass_through_shared_memory(name: str) -> None:
         assert x.array[where].tobytes() == y.array[where].tobytes()
 
 
+def test_one_owner_of_an_element_writes_it_without_a_branch(monkeypatch: Any) -> None:
+    """LLVM would move what only later ops need, such as a dot, to a block after a branch."""
+    shape, target = (16, 16), blocked_layout((16, 16), (1, 0), 4, 4)
+    lanes = ((0, 1), (0, 2), (0, 4), (0, 8), (8, 0))
+    source = layout(2, register=((1, 0), (2, 0), (4, 0)), lane=lanes, warp=((0, 0), (0, 0)))
+    staged = staging(source, target, shape, F32.bytes)
+    lowering, _ = machine(shape, source, F32, target, staged.bytes_at_once)
+    monkeypatch.setattr(type(lowering.thread), "when", None)
+    writing: list[Any] = []
+    own = type(lowering.thread).store_shared_if
+    monkeypatch.setattr(
+        type(lowering.thread), "store_shared_if",
+        lambda thread, condition, *rest: writing.append(condition) or own(thread, condition, *rest),
+    )  # fmt: skip
+    values = list(numbered_tile(lowering.thread, source, shape, F32))
+    actual = pass_through(lowering, values, F32, staged, 0)
+    expected = numbered_tile(lowering.thread, target, shape, F32)
+    for x, y, number in zip(actual, expected, numbers(target, shape), strict=True):
+        assert x.array[number >= 0].tobytes() == y.array[number >= 0].tobytes()
+    first = [True] * 32 + [False] * 96
+    assert writing and all(x.array.astype(bool).tolist() == first for x in writing), "one warp"
+
+
 def parts(staged: ConversionStaging, it: Layout, register: int) -> Any:
     """Where each thread's element is, by the coordinates: within its box, and that box."""
     lanes, warps = it.size("lane"), it.size("warp")

@@ -77,13 +77,12 @@ def store_staged(
         return
     first = lowering.first_owner(side.layout)
     for group, at, condition in _accesses(lowering, staged, side, base, number):
-        values = [fragment[r] for r in group]
-
-        def write(at: str = at, values: list[str] = values) -> list[str]:
+        values, writes = [fragment[r] for r in group], lowering.conjunction(first, condition)
+        if writes is None:
             thread.store_shared(element, at, values)
-            return []
-
-        thread.when(lowering.conjunction(first, condition) or "true", (), write)
+        else:
+            # LLVM would move computations to a block after a branch, and keep their operands.
+            thread.store_shared_if(writes, element, at, values)
 
 
 def load_staged(

@@ -39,6 +39,12 @@ def test_there_are_methods_that_only_the_threads_of_a_gpu_have() -> None:
     assert ON_A_GPU and {"cluster_rank", "mbarrier_init", "tma_load"} <= {*MISSING}
 
 
+def test_a_conversion_stores_one_copy_of_each_element_on_a_cpu() -> None:
+    """Whose source several lanes have: the store is conditional."""
+    path = CORPUS / "found" / "scan_of_a_tile_that_is_joined.tir"
+    assert "store_shared_if" not in MISSING and compile_kernel(parse(path.read_text()))
+
+
 @pytest.mark.parametrize("method", MISSING)
 def test_a_rule_that_needs_a_method_no_cpu_has(
     method: str, monkeypatch: pytest.MonkeyPatch
