@@ -6,10 +6,11 @@ from typing import Any, cast
 
 import attrs
 
-from tileir.backend.layouts.anchors import vector_run
+from tileir.backend.layouts.anchors import neighbours_first, vector_run
 from tileir.backend.layouts.dot_layouts import operand_layouts
 from tileir.backend.layouts.mma import instruction
-from tileir.backend.shared_memory.shared_tile import SharedTile, full_swizzle
+from tileir.backend.shared_memory.shared_tile import CHUNK, SharedTile, full_swizzle
+from tileir.layout import Layout
 from tileir.types import Element, Tile, element_of
 
 _MOST_STEPS = 1024
@@ -41,7 +42,9 @@ def staging(op: Any) -> FmaDotStaging | None:
     ) is not None or in_registers(op):
         return None
     rank = len(op.a.type.shape)
-    return FmaDotStaging(_place(op.a.type, rank - 1), _place(op.b.type, rank - 2))
+    read = operand_layouts(op.c.type.layout, steps(op))
+    a, b = _place(op.a.type, rank - 1, read[0]), _place(op.b.type, rank - 2, read[1])
+    return FmaDotStaging(a, b)
 
 
 def in_registers(op: Any) -> bool:
@@ -50,13 +53,26 @@ def in_registers(op: Any) -> bool:
     return (op.a.type.layout, op.b.type.layout) == layouts
 
 
-def _place(tile: Tile, k: int) -> SharedTile:
-    """Rows along the dimension in which threads own neighbouring elements. Rows along K are
-    swizzled, since threads read them at one K."""
-    rank = len(tile.shape)
-    fast = max((rank - 1, rank - 2), key=lambda d: vector_run(tile.layout, d))
+def _place(tile: Tile, k: int, read: Layout) -> SharedTile:
+    """Rows along the dimension in which a thread stores `tile`, and reads it in the layout `read`,
+    by the fewest accesses; of two, the one in which it owns more neighbouring elements. Rows along
+    K are swizzled, since threads read them at one K."""
+    rank, layouts = len(tile.shape), (cast(Layout, tile.layout), read)
+
+    def cost(fast: int) -> tuple[int, int]:
+        accesses = sum(_accesses(each, fast, tile.element) for each in layouts)
+        return accesses, -vector_run(layouts[0], fast)
+
+    fast = min((rank - 1, rank - 2), key=cost)
     swizzle = full_swizzle(tile.element, tile.shape, fast) if fast == k else 0
     return SharedTile(tile.element, tile.shape, fast, swizzle)
+
+
+def _accesses(layout: Layout, fast: int, element: Element) -> int:
+    """The accesses by which a thread reads or writes its elements in rows along `fast`."""
+    run = vector_run(neighbours_first(layout, fast), fast)
+    width = min(run & -run, max(1, CHUNK // element.bytes))
+    return layout.size("register") // width
 
 
 def steps(op: Any) -> int:

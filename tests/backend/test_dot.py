@@ -1,12 +1,13 @@
 """Matmuls: threads against the interpreter, for every type, shape and way to multiply."""
 
 import itertools
+import re
 
 import numpy as np
 import pytest
 
 import tileir
-from tileir.backend import compile as compile_kernel
+from tileir.backend import Options, compile as compile_kernel
 from tileir.backend.executors import SimtExecutor
 from tileir.backend.simt.counts import Counts
 from tileir.backend.simt.machine import SimtThread, ThreadValues
@@ -143,6 +144,16 @@ def test_operands_in_shared_memory_conflict_in_no_bank(sizes):
     np.testing.assert_array_equal(out, inputs[0] @ inputs[1] + inputs[2])
     (dot,) = [tally for op, tally in counts.by_op.items() if op.mnemonic == "dot"]
     assert dot.shared > 0 and dot.conflicts == 0
+
+
+@pytest.mark.parametrize(("warps", "accesses"), [(8, 8), (4, 12), (2, 20)])
+def test_threads_read_operands_by_few_accesses(warps, accesses):
+    """Of 16 steps of K, an access reads four of a row or of a column. By 8 warps a thread has one
+    of each, by 4 warps two rows; by 2 warps it reads four columns at once in each step."""
+    module = product(*kinds_of(F32, F32, 16, 16, 16))
+    ptx = compile_kernel(module, "sm_90", Options(num_warps=warps)).ptx
+    widths = re.findall(r"ld\.shared(?:\.(v\d))?", ptx[ptx.index("bar.sync") :])
+    assert accesses <= widths.count("v4") and len(widths) == accesses + 1, "and the accumulator"
 
 
 def test_the_simulator_rounds_to_tf32_to_nearest_and_away_from_zero() -> None:
