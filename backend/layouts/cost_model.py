@@ -12,8 +12,7 @@ a broadcast and after a reduction.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from math import prod
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from tileir.analysis.loops import loops
 from tileir.analysis.uses import definitions, uses
@@ -35,10 +34,13 @@ from tileir.backend.layouts.shape_ops import (
 from tileir.effects import Effects
 from tileir.field import Successor
 from tileir.ir import Function
-from tileir.layout import AXES, Layout
+from tileir.layout import Layout
 from tileir.op import Op
 from tileir.types import Buffer, Tile, Type, shape_of
 from tileir.values import Operand, Value
+
+if TYPE_CHECKING:
+    from tileir.backend.layouts.carried_reductions import CarriedReductions
 
 _LANES = 32
 _STAGED = "gpu.local_load"
@@ -171,7 +173,7 @@ class ComponentLayouts:
                     self._join(cast(Value, value), op.inputs[0])
             return
         if op.mnemonic == _STAGED and results:
-            self._see_copied(op, results[0], weight)
+            self._see_copied(op, weight)
         self._see_dot(op, results, weight)
         stored = self.anchors.of_columns(op)
         if stored is not None and self._counts(op.inputs[0]):
@@ -224,27 +226,16 @@ class ComponentLayouts:
                 stored = op if not results and operand is op.inputs[1] else None
                 self._vote(cast(Value, operand), anchor, weight, stored)
 
-    def _see_copied(self, op: Op, result: Value, weight: int) -> None:
+    def _see_copied(self, op: Op, weight: int) -> None:
         """Prefer the layout in which threads copy a tile that they then read from shared memory:
         each thread then reads only its own copies, and needs no barrier."""
         if self.dots.dots or self.dots.values:
             return
-        readers = uses(self.function)
-        copies = [x for x in readers.get(cast(Value, op.inputs[0]), ()) if x.mnemonic == _COPY]
-        layout = self.anchors.of(copies[0]) if copies else None
-        if layout is None or shape_of(copies[0].inputs[0].type) != shape_of(result.type):
-            return
-        pending = [(result, layout)]
-        while pending:
-            value, own = pending.pop()
+        from tileir.backend.layouts.copied_tiles import layouts_of_copies  # few kernels need it
+
+        for value, own in layouts_of_copies(self.function, self.anchors, self.cheap, op):
             if self._counts(value):
                 self._vote(value, own, weight)
-            for reader in readers.get(value, ()) if value is result or value in self.cheap else ():
-                if reader.elementwise:
-                    pending.append((reader.results[0], own))
-                elif reader.mnemonic == "reshape" and is_layout_only(reader):
-                    shape = shape_of(reader.results[0].type)
-                    pending.append((reader.results[0], own.with_units(shape_of(value.type), shape)))
 
     def _see_dot(self, op: Op, results: list[Value], weight: int) -> None:
         for result in results:
@@ -292,7 +283,12 @@ class ComponentLayouts:
             *self._preferences_of_reductions(root),
             *self._preferences_of_users(root),
         ]
-        candidates = dict.fromkeys(v.layout for v in votes if self._can_be_scanned(root, v.layout))
+        carried = self._reductions_in_loops(root)
+        offered = [
+            *(v.layout for v in votes),
+            *(carried.layouts(tile.shape) if votes and carried else ()),
+        ]
+        candidates = dict.fromkeys(c for c in offered if self._can_be_scanned(root, c))
         if not candidates:
             if self._is_split_across_threads(root):
                 return self.anchors.layout_of_rows(tile)
@@ -312,8 +308,22 @@ class ComponentLayouts:
             return next(iter(candidates))
         return min(
             candidates,
-            key=lambda c: sum(self._cost(v, c) for v in votes) + self._cost_of_reloads(root, c),
+            key=lambda c: (
+                sum(self._cost(v, c) for v in votes)
+                + self._cost_of_reloads(root, c)
+                + (carried.cost(c) if carried else 0)
+            ),
         )
+
+    def _reductions_in_loops(self, root: Value) -> CarriedReductions | None:
+        """The reductions of a component by loops; None if there are none."""
+        reductions = self.further_reductions.get(root, ())
+        if all(times == 1 for _, times in reductions):
+            return None
+        from tileir.backend.layouts.carried_reductions import CarriedReductions
+
+        members, warps = self._members(root), self.anchors.num_warps
+        return CarriedReductions.of(self.function, members, reductions, warps)
 
     def _repeated_in_warps(
         self, root: Value, tile: Tile, candidates: Iterable[Layout]
@@ -387,28 +397,13 @@ class ComponentLayouts:
         return layout if accepted and not layouts else None
 
     def _cost_of_reloads(self, root: Value, layout: Layout) -> int:
-        """The bytes that all threads load for the operands that are loaded in `layout`: the more
-        rows a thread owns, the fewer bytes a vector costs that is broadcast along rows."""
-        loads: dict[tuple[Value, Layout], None] = {}
-        pending = [(value, layout) for value in self.reloads.get(root, ())]
-        while pending:
-            value, needed = pending.pop()
-            op = self.definitions[value]
-            if op.effects is Effects.READ:
-                if shape_of(value.type) != shape_of(root.type):
-                    loads[value, needed] = None
-                continue
-            for operand in op.inputs:
-                if operand in self.loaded:
-                    kind = cast(Tile, operand.type)
-                    moved = operand_layout(op, kind, needed) if is_layout_only(op) else needed
-                    pending.append((operand, moved))
-        return sum(
-            self.loaded[value]
-            * cast(Tile, value.type).element.bytes
-            * prod(needed.size(axis) for axis in AXES)
-            for value, needed in loads
-        )
+        """The bytes that all threads load for the operands that are loaded in `layout`."""
+        values = self.reloads.get(root, ())
+        if not values:
+            return 0
+        from tileir.backend.layouts.reloads import loaded_bytes
+
+        return loaded_bytes(values, layout, shape_of(root.type), self.loaded, self.definitions)
 
     def _can_be_scanned(self, root: Value, layout: Layout) -> bool:
         """Whether all scans of a component can be done in `layout`."""
@@ -441,7 +436,11 @@ class ComponentLayouts:
         for value in self._members(root):
             demanded = self._layout_demanded_by_users(value)
             if demanded is not None:
-                if self.anchors.multiplies or self._loads_as_well(root, demanded):
+                from tileir.backend.layouts.repeated_functions import repeats_functions
+
+                warps, members = self.anchors.num_warps, self._members(root)
+                is_free = self.anchors.multiplies or self._loads_as_well(root, demanded)
+                if is_free and not repeats_functions(self.function, members, demanded, warps):
                     yield LayoutPreference(demanded, cast(Tile, root.type).size)
                 return
 

@@ -42,7 +42,7 @@ BUGS_OF_ANALYSES: tuple[Bug, ...] = (
     ),
     *bugs_in("backend/layouts/cost_model.py", _SCANS,
         ("scans have any layout that is asked for",
-         "for v in votes if self._can_be_scanned(root, v.layout))", "for v in votes)"),
+         "for c in offered if self._can_be_scanned(root, c))", "for c in offered)"),
     ),
     *bugs_in("backend/layouts/reduction_plan.py", _SCANS,
         ("no layout is swizzled",
