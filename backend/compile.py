@@ -199,6 +199,16 @@ def recomputing(unit: KernelUnit) -> KernelUnit:
     return _with_kernel(unit, cast(Function, result.ir))
 
 
+def overlapping(unit: KernelUnit) -> KernelUnit:
+    """`unit` with loads between dots issued before, and independent dots started together; `unit`
+    itself if there are none."""
+    from tileir.backend.transforms.prefetch_between_dots import prefetch_between_dots
+    from tileir.backend.transforms.start_dots_together import start_dots_together
+
+    function = prefetch_between_dots(unit.module.functions[unit.kernel])
+    return _with_kernel(unit, start_dots_together(function))
+
+
 def _with_kernel(unit: KernelUnit, changed: Function) -> KernelUnit:
     """`unit` with `changed` as its kernel; `unit` itself if that has the same ops."""
     from tileir.backend.stage import with_function
@@ -210,7 +220,10 @@ def _with_kernel(unit: KernelUnit, changed: Function) -> KernelUnit:
     return attrs.evolve(unit, module=module, memory=memory)
 
 
-_OF_OPS = {CodeVariant.PREFETCHED: prefetching, CodeVariant.RECOMPUTED: recomputing}
+_OF_OPS = {
+    CodeVariant.PREFETCHED: prefetching, CodeVariant.RECOMPUTED: recomputing,
+    CodeVariant.OVERLAPPED: overlapping,
+}  # fmt: skip
 """The variants with other ops than `DEPTH_FIRST`."""
 
 

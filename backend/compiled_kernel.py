@@ -274,6 +274,7 @@ class CompiledKernel:
     def _variants(self, has_loops: bool, dots: bool, bounded: bool) -> list[CodeVariant]:
         """The variants of this kernel, first those that gain most."""
         applicable = {
+            CodeVariant.OVERLAPPED: dots and not bounded,
             CodeVariant.RECOMPUTED: has_loops and not bounded and _DOTS_OF_WARPS in self.ptx,
             CodeVariant.PREFETCHED: has_loops and not bounded,
             CodeVariant.ALTERNATING: not dots,

@@ -50,6 +50,8 @@ class CodeVariant(Enum):
     - `PREFETCHED`: as `DEPTH_FIRST`, with loads of loops one iteration ahead (`prefetch-loads`).
     - `RECOMPUTED`: as `DEPTH_FIRST`, with indices and addresses that loops of dots by `mma` compute
       in each iteration (`rematerialize`).
+    - `OVERLAPPED`: as `DEPTH_FIRST`; outside of loops, loads between dots are issued before the
+      first dot waits for its operands, and independent dots of warpgroups start together.
     """
 
     DEPTH_FIRST = "depth first"
@@ -59,6 +61,7 @@ class CodeVariant(Enum):
     UNREDUCED = "unreduced"
     PREFETCHED = "prefetched"
     RECOMPUTED = "recomputed"
+    OVERLAPPED = "overlapped"
 
 
 @attrs.frozen

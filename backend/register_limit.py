@@ -293,6 +293,8 @@ class RegisterChoice:
         that do not spill."""
         if variant is CodeVariant.PREFETCHED:
             return self._may_be_prefetched(code)
+        if variant is CodeVariant.OVERLAPPED:
+            return not code.spills and bool(code.registers)
         if code.spills:
             moves = 2 * code.spills // _WORD
             part = moves * INSTRUCTION_BYTES / max(1, code_bytes(code.cubin))
@@ -316,6 +318,8 @@ class RegisterChoice:
         variant, ptx = likely.variant, likely.ptx
         if variant is CodeVariant.PREFETCHED:
             return self.better_prefetched(code, assemble(ptx))
+        if variant is CodeVariant.OVERLAPPED:
+            return self.better_overlapped(code, assemble(ptx))
         is_free = code.spills or self._is_for_loads(variant, code)
         limit = None if is_free else self.variant_limit(variant, code)
         if limit is not None and likely.part * code.registers > limit:
@@ -342,6 +346,12 @@ class RegisterChoice:
         blocks have more than twice as many loads in flight as those of `code`; else `code`."""
         gains = self._in_flight(other) > 2 * self._in_flight(code)
         return other if gains and not other.spills else code
+
+    def better_overlapped(self, code: Assembled, other: Assembled) -> Assembled:
+        """`other`, in which loads and dots wait for each other less, if it spills nothing, and as
+        many blocks are resident as with `code`; else `code`."""
+        is_free = self._fitting(other.registers) >= self._fitting(code.registers)
+        return other if is_free and not other.spills else code
 
     def likeliest(
         self, ptx: str, others: Mapping[CodeVariant, str], code: Assembled
