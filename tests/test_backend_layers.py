@@ -13,7 +13,7 @@ BACKEND = ROOT / "backend"
 
 FLOORS = (
     # What every other part may use: targets, options, host-side data, processes.
-    frozenset({"launch_arguments", "options", "processors", "stage"}),
+    frozenset({"joint_loads", "launch_arguments", "options", "processors", "stage"}),
     frozenset({"array_spans", "machine_code", "target", "worker"}),
     frozenset({"demand", "gpu_models", "legal", "ptxas", "requests", "worker_pool"}),
     frozenset({"assembler", "isolation", "live_registers"}),

@@ -12,8 +12,9 @@ from tests.backend.test_function_accuracy import DIGITS, HALF_PI, evaluate
 from tileir.backend.codegen.rules.math import _DOUBLE
 from tileir.types import F64
 
-WORST = {"sin": 0.79, "cos": 0.79, "tan": 1.75}
-"""Units in the last place that each is off at most, as measured."""
+WORST = {"sin": 1.4, "cos": 1.4, "tan": 2.52}
+"""Units in the last place that each is off at most, as measured on 24,000 numbers. The remainder has
+one part: the bounds of the ops are 2 and 4."""
 
 
 def series(x: Decimal, first: int) -> Decimal:

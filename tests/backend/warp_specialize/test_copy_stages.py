@@ -112,7 +112,7 @@ def test_the_rows_of_a_thread_take_one_address() -> None:
     options = {"non_tma_alignments": (4, 4, 0), "persistent": False}
     ptx = compile_kernel(matmul(128, 128, 64, transposed=True), "sm_90a", options).ptx
     assert len(re.findall(r"\bcp\.async\.ca", ptx)) == 64
-    assert len(re.findall(r"\bmul\.lo\.s64", ptx)) < 16
+    assert len(re.findall(r"\bmul\.lo\.s64", ptx)) <= 16
 
 
 @pytest.mark.sampled(1)

@@ -23,7 +23,7 @@ from tests.frontends.triton.sources import kernel_of
 from tests.sizes import for_each
 
 LIST: list[int] = []
-TOUCHED = Path(os.environ.get("TMPDIR", "/tmp")) / "touched_by_a_kernel"
+TOUCHED = Path(os.environ.get("TMPDIR", "/tmp")) / f"touched_by_a_kernel_{os.getpid()}"
 Pair = collections.namedtuple("Pair", "first second")
 
 
