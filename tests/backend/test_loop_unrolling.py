@@ -35,8 +35,16 @@ def loads(module: Module) -> int:
 
 @pytest.mark.parametrize(
     ("width", "iterations", "count"),
-    [(128, 64, 4), (512, 64, 4), (1024, 64, 4), (2048, 64, 4), (128, 22, 2), (128, 23, 1),
-     (128, 6, 6), (128, 16, 16)],
+    [
+        (128, 64, 4),
+        (512, 64, 4),
+        (1024, 64, 4),
+        (2048, 64, 4),
+        (128, 22, 2),
+        (128, 23, 1),
+        (128, 6, 6),
+        (128, 16, 16),
+    ],
 )
 def test_iterations_that_load_little_run_together(width, iterations, count) -> None:
     """A thread has 64 bytes in flight: 4 iterations of 4 or 16 bytes, 2 of 32, 1 of 64. They

@@ -13,8 +13,8 @@ from tileir.backend.codegen.rules.math import _DOUBLE
 from tileir.types import F64
 
 WORST = {"sin": 1.4, "cos": 1.4, "tan": 2.52}
-"""Units in the last place that each is off at most, as measured on 24,000 numbers. The remainder has
-one part: the bounds of the ops are 2 and 4."""
+"""Units in the last place that each is off at most, as measured on 24,000 numbers. The remainder
+has one part: the bounds of the ops are 2 and 4."""
 
 
 def series(x: Decimal, first: int) -> Decimal:
