@@ -41,12 +41,14 @@ class CarriedReductions:
         cls, function: Function, members: Iterable[Value], reductions: Iterable[tuple[Any, int]],
         warps: int,
     ) -> CarriedReductions:  # fmt: skip
-        """The ones of `reductions` that run in loops, if a loop carries one of `members`. None if a
-        result is turned, as it then moves between lanes anyway."""
+        """The ones of `reductions` that run in loops, if a loop carries one of `members`. None if
+        one is of no matrix, or if a result is turned, as it then moves between lanes anyway."""
         repeated = [(op, times) for op, times in reductions if times > 1]
         defined, readers = definitions(function), uses(function)
         is_carried = repeated and any(value not in defined for value in members)
-        if not is_carried or any(is_turned(op, readers) for op, _ in repeated):
+        if not is_carried or any(_is_no_matrix(op) for op, _ in repeated):
+            return cls((), warps)
+        if any(is_turned(op, readers) for op, _ in repeated):
             return cls((), warps)
         return cls(tuple((op.axis, times) for op, times in repeated), warps)
 
@@ -96,6 +98,10 @@ def reduced_bytes(source: Layout, axis: int, num_warps: int) -> int:
     exchanges += (steps - halvings) * max(1, words >> halvings)
     exchanges += _BARRIER * (warps_along(source, axis) > 1)
     return (source.size("register") + _EXCHANGE * exchanges) * _WORD * _LANES * num_warps
+
+
+def _is_no_matrix(op: Any) -> bool:
+    return len(shape_of(op.inputs[0].type)) != 2
 
 
 def is_turned(op: Any, readers: Mapping[Value, Sequence[Op]]) -> bool:

@@ -56,6 +56,32 @@ def test_threads_agree_with_the_interpreter(form, warps):
     np.testing.assert_array_equal(actual, expected)
 
 
+def totals(shape: tuple[int, ...], axis: int) -> Any:
+    """A loop that adds twice the sums of a tile along `axis` to the tile."""
+    b, kind = Builder(), arg(pointer(F32), aligned=16)
+    kept = tuple(1 if d == axis else extent for d, extent in enumerate(shape))
+    with b.kernel("k", x=kind, y=kind, n=I32) as (x, y, n):
+        at = b.arange(int(np.prod(shape))).reshape(*shape)
+        tile = b.var((x + at).load())
+        with b.for_(0, n):
+            sums = tile.get().sum(axis)
+            tile.set(tile.get() + (sums + sums).reshape(*kept).broadcast_to(*shape))
+        (y + at).store(tile.get())
+    return b.module()
+
+
+@pytest.mark.parametrize(
+    ("shape", "axis"),
+    [((8, 4), 0), ((8, 4), 1), *(((2, 4, 8), d) for d in range(3)), ((2, 2, 4, 4), 3)],
+)
+def test_tiles_of_any_rank_are_carried_and_reduced(shape, axis):
+    x = np.random.default_rng(1).integers(-8, 9, shape).astype(np.float32)
+    expected, actual = np.zeros(shape, np.float32), np.zeros(shape, np.float32)
+    interpret(totals(shape, axis), "k", (1,), [x, expected, 3])
+    SimtExecutor().launch(totals(shape, axis), "k", 1, [x, actual, 3], num_warps=2)
+    np.testing.assert_array_equal(actual, expected)
+
+
 @pytest.mark.parametrize("warps", [1, 4])
 def test_threads_own_columns(warps):
     """Two lanes share a column, so a reduction is one exchange. A result that is turned moves
