@@ -273,13 +273,15 @@ class CompiledKernel:
 
     def _variants(self, has_loops: bool, dots: bool, bounded: bool) -> list[CodeVariant]:
         """The variants of this kernel, first those that gain most."""
+        from tileir.backend.register_limit import steps_addresses
+
         applicable = {
             CodeVariant.OVERLAPPED: dots and not bounded,
             CodeVariant.RECOMPUTED: has_loops and not bounded and _DOTS_OF_WARPS in self.ptx,
             CodeVariant.PREFETCHED: has_loops and not bounded,
             CodeVariant.ALTERNATING: not dots,
             CodeVariant.PROGRAM_ORDER: self.is_reordered,
-            CodeVariant.UNREDUCED: has_loops,
+            CodeVariant.UNREDUCED: has_loops and steps_addresses(self.ptx),
             CodeVariant.SCHEDULED: True,
         }
         return [variant for variant, applies in applicable.items() if applies]
@@ -289,13 +291,7 @@ class CompiledKernel:
     ) -> Assembled:
         """The better one of `best` and the code of the likeliest of `variants`."""
         assert self.generate is not None
-        from tileir.backend.register_limit import steps_addresses
-
-        worthwhile = [
-            v for v in variants
-            if choice.may_gain(v, best)
-            and (v is not CodeVariant.UNREDUCED or steps_addresses(self.ptx))
-        ]  # fmt: skip
+        worthwhile = [v for v in variants if choice.may_gain(v, best)]
         texts = {variant: self.generate(variant)[1] for variant in worthwhile}
         likely = choice.likeliest(self.ptx, texts, best)
         return best if likely is None else choice.of_variant(likely, best, self._assembled_from)

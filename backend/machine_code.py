@@ -124,9 +124,10 @@ def spills_around_loops(cubin: bytes) -> bool:
     none of them stores spilled registers or loads them."""
     has_loop = False
     for code in _code(cubin):
-        opcodes = [low & 0xFFF for low, _ in _instructions(code)]
-        for n, (low, high) in enumerate(_instructions(code)):
-            first = n + 1 + _displacement(low, high) if low & 0xFFF == _BRANCH else n
+        instructions = _instructions(code)
+        opcodes = [low & 0xFFF for low, _ in instructions]
+        for n, instruction in enumerate(instructions):
+            first = n + 1 + _displacement(*instruction) if opcodes[n] == _BRANCH else n
             if not _SPILLS.isdisjoint(opcodes[first:n]):
                 return False
             has_loop |= first < n

@@ -46,9 +46,7 @@ class CarriedReductions:
         repeated = [(op, times) for op, times in reductions if times > 1]
         defined, readers = definitions(function), uses(function)
         is_carried = repeated and any(value not in defined for value in members)
-        if not is_carried or any(_is_no_matrix(op) for op, _ in repeated):
-            return cls((), warps)
-        if any(is_turned(op, readers) for op, _ in repeated):
+        if not is_carried or any(_is_no_matrix(op) or is_turned(op, readers) for op, _ in repeated):
             return cls((), warps)
         return cls(tuple((op.axis, times) for op, times in repeated), warps)
 

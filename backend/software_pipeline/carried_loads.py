@@ -4,6 +4,7 @@ computed the operands of a dot, the rest of the iteration is shorter than the la
 
 from __future__ import annotations
 
+from collections.abc import Container
 from typing import cast
 
 import attrs
@@ -50,7 +51,7 @@ def hoist_loads(function: Function, loop: Loop, loads: list[Load]) -> Function:
     hoisted: set[Op] = set()
     size = 0
     for load in loads:
-        needed = _slice_of(function, load, position)
+        needed = movable_slice(function, load, position)
         tile = cast(Tile, load.result.type)
         size += tile.size * tile.element.bytes  # type: ignore[union-attr]
         if needed is not None and size <= _MOST_BYTES:
@@ -72,9 +73,9 @@ def _is_carried(function: Function, op: Op, terminator: Op) -> bool:
     )
 
 
-def _slice_of(function: Function, load: Op, position: dict[Op, int]) -> set[Op] | None:
-    """The ops of the block on which `load` depends, itself among them; None if another one reads
-    memory, or has effects."""
+def movable_slice(function: Function, load: Op, among: Container[Op]) -> set[Op] | None:
+    """The ops of `among`, a part of a block, on which `load` depends, itself among them; None if
+    another one reads memory, or has effects."""
     origin, waiting, needed = definitions(function), [load], set[Op]()
     while waiting:
         op = waiting.pop()
@@ -84,5 +85,5 @@ def _slice_of(function: Function, load: Op, position: dict[Op, int]) -> set[Op] 
             return None
         needed.add(op)
         sources = (origin.get(v) for v in op.operands if isinstance(v, Value))
-        waiting += [source for source in sources if source is not None and source in position]
+        waiting += [source for source in sources if source is not None and source in among]
     return needed

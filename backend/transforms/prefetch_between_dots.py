@@ -11,9 +11,8 @@ import attrs
 from tileir.analysis.aliases import aliases
 from tileir.analysis.cfg import cfg, reachable
 from tileir.analysis.loops import loops
-from tileir.analysis.uses import definitions
 from tileir.backend.shared_memory.requirements import needs
-from tileir.effects import Effects
+from tileir.backend.software_pipeline.carried_loads import movable_slice
 from tileir.ir import Block, Function
 from tileir.op import Op
 from tileir.ops.dot import Dot
@@ -30,7 +29,6 @@ from tileir.ops.gpu import (
 from tileir.ops.hopper import AsyncFence, Wgmma, WgmmaWait
 from tileir.ops.memory import Load
 from tileir.types import AddressSpace, Pointer, Tile
-from tileir.values import Value
 
 _OF_BLOCK = (
     AsyncCommit, AsyncCopy, AsyncFence, AsyncWait, BlockBarrier, ConvertLayout, LocalLoad,
@@ -61,11 +59,11 @@ def _prefetch_in_block(function: Function, block: Block, staged: Container[Op]) 
     begin = next((i for i, op in enumerate(block.ops) if isinstance(op, _WAITS)), None)
     if begin is None:
         return block
-    place = {op: i for i, op in enumerate(block.ops)}
+    later = frozenset(block.ops[begin:])
     moved = set[Op]()
     for op in block.ops[begin:]:
         if isinstance(op, Load) and _may_move(function, block, op):
-            needed = _slice_of(function, op, place, begin)
+            needed = movable_slice(function, op, later)
             if needed is not None and not any(x in staged for x in needed):
                 moved |= needed
     if not moved:
@@ -94,18 +92,3 @@ def _may_move(function: Function, block: Block, load: Load) -> bool:
         if any(aliases(function).may_change(op, load) for op in writers):
             return False
     return True
-
-
-def _slice_of(function: Function, load: Load, place: dict[Op, int], begin: int) -> set[Op] | None:
-    """The ops from `begin` on that `load` needs, itself among them; None if some have effects."""
-    origin, waiting, needed = definitions(function), [load], set[Op]()
-    while waiting:
-        op = waiting.pop()
-        if op in needed:
-            continue
-        if op is not load and op.effects & ~Effects.TRAP:
-            return None
-        needed.add(op)
-        sources = (origin.get(v) for v in op.operands if isinstance(v, Value))
-        waiting += [x for x in sources if x is not None and place.get(x, -1) >= begin]
-    return needed

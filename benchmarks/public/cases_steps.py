@@ -380,12 +380,16 @@ _matryoshka("nested_qwen3", "MemoryEfficientMatryoshkaQwen3Loss", 512)
 _matryoshka("nested_lit", "MemoryEfficientMatryoshkaLiTLoss", 1024)
 
 
+def _starts(rows, count):
+    """Where each of `count` sequences of equal length starts, and where the last one ends."""
+    return torch.arange(count + 1, device=rows.device, dtype=torch.int32) * (len(rows) // count)
+
+
 @case
 def late_interaction__packed_pairs(device):
     call = import_module("late_interaction_kernels.score_pairs").score_pairs_packed
     q, d = normal(device, 16 * 32, 128, dtype=F16), normal(device, 128 * 256, 128, dtype=F16)
-    starts = [torch.arange(m + 1, device=device, dtype=torch.int32) * (len(t) // m)
-              for m, t in ((16, q), (128, d))]  # fmt: skip
+    starts = _starts(q, 16), _starts(d, 128)
     pairs = torch.arange(128, device=device, dtype=torch.int32)
 
     def run(q, d):
@@ -402,8 +406,7 @@ def late_interaction__packed_pairs(device):
 def late_interaction__sequences_gradient(device):
     call = import_module("late_interaction_kernels").maxsim_varlen
     q, d = normal(device, 32 * 64, 128, dtype=F16), normal(device, 128 * 256, 128, dtype=F16)
-    starts = [torch.arange(m + 1, device=device, dtype=torch.int32) * (len(t) // m)
-              for m, t in ((32, q), (128, d))]  # fmt: skip
+    starts = _starts(q, 32), _starts(d, 128)
     return gradient_step(lambda q, d: call(q, d, *starts, 64, 256), q, d)
 
 

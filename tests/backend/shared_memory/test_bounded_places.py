@@ -7,13 +7,11 @@ import random
 import numpy as np
 import pytest
 
+from tests.backend.shared_memory.races import races_without_barriers
 from tests.sizes import few_or_all
 from tileir import Module
 from tileir.backend.compile import Options, run_pipeline
 from tileir.backend.executors import SimtExecutor
-from tileir.backend.shared_memory.hazards import Hazards
-from tileir.backend.shared_memory.thread_conflicts import SyncScope
-from tileir.backend.simt.shadow import RaceError
 from tileir.backend.target import target
 from tileir.builder import F32, I32, Builder, Expr, pointer
 
@@ -84,14 +82,7 @@ def test_threads_wait_wherever_a_number_may_be(count: int) -> None:
 
 
 def test_the_programs_race_without_barriers(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Hazards, "before", lambda *_: SyncScope.NONE)
-    races = 0
-    for seed in range(20):
-        try:
-            run(seed)
-        except RaceError:
-            races += 1
-    assert races >= 5
+    assert races_without_barriers(monkeypatch, run, 20) >= 5
 
 
 @pytest.mark.parametrize("stored", "xyzw")

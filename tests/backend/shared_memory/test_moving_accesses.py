@@ -10,6 +10,7 @@ from typing import Any, cast
 import numpy as np
 import pytest
 
+from tests.backend.shared_memory.races import races_without_barriers
 from tests.sizes import few_or_all, for_each
 from tileir import Function, Module
 from tileir.analysis.loops import loops
@@ -19,10 +20,9 @@ from tileir.backend.shared_memory.hazards import Hazards, HazardState, PendingAc
 from tileir.backend.shared_memory.place_barriers import _leaving
 from tileir.backend.shared_memory.requirements import SharedMemoryPlan
 from tileir.backend.shared_memory.runtime_steps import RuntimeStep
-from tileir.backend.shared_memory.thread_conflicts import GlobalAccess, SyncScope
+from tileir.backend.shared_memory.thread_conflicts import GlobalAccess
 from tileir.backend.simt.counts import Counts
 from tileir.backend.simt.machine import run as run_threads
-from tileir.backend.simt.shadow import RaceError
 from tileir.backend.target import target
 from tileir.builder import F32, I32, Builder, Expr, Var, pointer
 from tileir.types import Tile
@@ -191,16 +191,11 @@ def test_threads_wait_seldom_where_rows_are_distant() -> None:
 
 
 def test_rows_race_without_barriers(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Hazards, "before", lambda *_: SyncScope.NONE)
-    races = 0
-    for seed in range(10):
-        try:
-            SimtExecutor().launch(
-                strided_program(seed), None, 1, [np.zeros(SIZE, np.float32), 4, 64], num_warps=4
-            )
-        except RaceError:
-            races += 1
-    assert races >= 5
+    def launch(seed: int) -> None:
+        arguments = [np.zeros(SIZE, np.float32), 4, 64]
+        SimtExecutor().launch(strided_program(seed), None, 1, arguments, num_warps=4)
+
+    assert races_without_barriers(monkeypatch, launch, 10) >= 5
 
 
 @pytest.mark.parametrize("count", few_or_all(25, 300))
@@ -210,14 +205,7 @@ def test_threads_wait_where_accesses_of_iterations_conflict(count: int) -> None:
 
 
 def test_the_programs_race_without_barriers(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Hazards, "before", lambda *_: SyncScope.NONE)
-    races = 0
-    for seed in range(20):
-        try:
-            run(seed)
-        except RaceError:
-            races += 1
-    assert races >= 10
+    assert races_without_barriers(monkeypatch, run, 20) >= 10
 
 
 class Walk:
