@@ -195,7 +195,8 @@ class Thread(AsyncUnits, ClusterOps, Protocol):
     def atomic(
         self, name: str, element: Element, pointer: Handle, value: Handle, order: AtomicOrder
     ) -> Handle:
-        """The old value of read-modify-write `name` (LLVM's `atomicrmw`)."""
+        """The old value of read-modify-write `name` (LLVM's `atomicrmw`). Lanes may have diverged
+        until `reconverge`."""
         ...
 
     def add_vector(
@@ -334,6 +335,11 @@ class Thread(AsyncUnits, ClusterOps, Protocol):
 
     def warp_barrier(self) -> None:
         """Wait for every thread of the warp; the barrier orders their memory accesses."""
+        ...
+
+    def reconverge(self) -> None:
+        """Reconverge the lanes of every warp, if `atomic` has made them diverge. Every thread calls
+        it."""
         ...
 
     def when(

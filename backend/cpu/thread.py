@@ -118,6 +118,9 @@ class CpuThread(BoundsChecked, PrivateMemoryOps):
     def barrier(self) -> None:
         """Do nothing: lanes are in lockstep."""
 
+    def reconverge(self) -> None:
+        """Do nothing: lanes are in lockstep."""
+
     # Control flow -------------------------------------------------------------------------------
 
     def when(

@@ -5,6 +5,12 @@ therefore states both in its PTX text (PTX ISA, "Parallel Synchronization and Co
 Instructions: atom, red" and "Data Movement and Conversion Instructions: ld, st"). An operation
 without an instruction is a loop of compare-and-swap with the order of the op; the iteration that
 succeeds orders memory. The assembly clobbers memory, so that LLVM moves no other access over it.
+
+Lanes leave such a loop in different iterations. ptxas places a `YIELD` in the loop and a
+convergence barrier (`BSYNC`) after it. On an H200, `YIELD` releases the lanes that wait at the
+convergence barrier, and ptxas treats them as converged: `shfl.sync` and `bar.sync` of all lanes
+then take place without the lanes in the loop. `bar.warp.sync` becomes `WARPSYNC`, which waits for
+all of them.
 """
 
 from __future__ import annotations
@@ -42,6 +48,8 @@ class LlvmAtomics(LlvmMemory):
 
     bf16_atomics = False
     """Whether the target has `atom.add.noftz.bf16`."""
+    _has_diverged = False
+    """Whether lanes have left a loop in different iterations since `reconverge`."""
 
     def atomic(
         self, name: str, element: Element, pointer: Handle, value: Handle, order: AtomicOrder
@@ -102,7 +110,13 @@ class LlvmAtomics(LlvmMemory):
         )
         self.line(f"br i1 {is_equal}, label %{done}, label %{head}")
         self.start(done)
+        self._has_diverged = True
         return self._from_integer(element, loaded)
+
+    def reconverge(self) -> None:
+        if self._has_diverged:
+            cast(Any, self).warp_barrier()
+            self._has_diverged = False
 
     def add_vector(
         self, element: Element, pointer: Handle, values: Sequence[Handle], order: AtomicOrder

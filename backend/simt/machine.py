@@ -166,9 +166,11 @@ class SimtThread(
         return self.as_handle(self.grid[axis], I32)
 
     def shuffle_xor(self, element: Element, a: ThreadValues, mask: int) -> ThreadValues:
+        self._check_converged()
         return ThreadValues(a.array[np.arange(self.threads) ^ mask])
 
     def shuffle_index(self, element: Element, a: ThreadValues, lane: ThreadValues) -> ThreadValues:
+        self._check_converged()
         threads = np.arange(self.threads)
         return ThreadValues(a.array[threads // 32 * 32 + lane.array % 32])
 
@@ -176,15 +178,22 @@ class SimtThread(
         combine = _REDUCTIONS.get(combiner)
         if combine is None:
             return None
+        self._check_converged()
         lanes = a.array.reshape(-1, 32)
         if combiner.startswith("u"):  # of unsigned numbers
             lanes = lanes.view(f"u{lanes.dtype.itemsize}")
         totals = combine.reduce(lanes, axis=1, dtype=lanes.dtype)
         return ThreadValues(np.repeat(totals, 32).view(a.array.dtype))
 
+    def _check_converged(self) -> None:
+        """Check that a collective operation of lanes is not after an op that may be a loop."""
+        if self.has_diverged:
+            raise AssertionError("lanes have diverged in an atomic op, and have not reconverged")
+
     def barrier(self) -> None:
         if not self.active.all():
             raise AssertionError("a barrier that not every thread reaches")
+        self._check_converged()
         self.barriers += 1
         self.memory.synchronize()
 
@@ -197,6 +206,7 @@ class SimtThread(
     def group_barrier(self) -> None:
         if not self.active.all():
             raise AssertionError("a barrier of a warpgroup that not every thread reaches")
+        self._check_converged()
         self.memory.synchronize_groups()
 
     def when(

@@ -27,6 +27,8 @@ class MemoryOps:
     dtype: Any
     atomic_result: Any
     handle: Any
+    has_diverged = False
+    """Whether lanes may have left a loop in different iterations since `reconverge`."""
 
     def _active_under(self, mask: Any) -> Array:
         return self.active if mask is None or isinstance(mask, str) else self.active & mask.array
@@ -72,7 +74,11 @@ class MemoryOps:
         at = pointer.array[self.active]
         self.memory.synchronise_instances(order, at, at)
         self.memory.acquire(order.semantics, self.active)
+        self.has_diverged = True  # whether a loop of compare-and-swap replaces an op or not
         return self.handle(old)
+
+    def reconverge(self) -> None:
+        self.has_diverged = False
 
     def add_vector(
         self, element: Element, pointer: Any, values: Sequence[Any], order: AtomicOrder

@@ -60,6 +60,8 @@ def _rmw(lowering: Lowering, op: Any) -> list[Fragment]:
             else:
                 make = partial(together, group, pointers[first])
             results.append((group, _when(lowering, op, first, (element,) * len(group), make)))
+    if not lowering.alone:
+        thread.reconverge()
     old = by_register(results)
     return [old] if op not in lowering.scratch else [broadcast(lowering, op, old)]
 
