@@ -33,8 +33,8 @@ from typing import Any
 import attrs
 
 from tileir.passmanager import all_passes
-from tileir.testing.checking import CPU, RANDOM, SIMT, TEXT, case, check
-from tileir.testing.explore import Total, explore
+from tileir.testing.checking import CPU, RANDOM, SIMT, TEXT
+from tileir.testing.explore import Total, explore, run_in_processes
 from tileir.testing.matmul_programs.checking import COPIES, SIMT as ROLES
 from tileir.testing.policies import GPU, WARPS
 
@@ -139,7 +139,7 @@ def line(name: str, total: Total) -> str:
 def _run(names: list[str], totals: dict[str, Total], options: argparse.Namespace) -> None:
     """Add programs to `totals`, and save them: all of them in the file, or only the new ones in the
     file of `--out`."""
-    closed = _retry(names, totals) if options.retry else {}
+    closed = _retry(names, totals, options.failures) if options.retry else {}
     begun = {name: totals.setdefault(name, Total()).programs for name in names}
     result = {
         name: Total(first=first, closed=closed.get(name, [])) for name, first in begun.items()
@@ -165,12 +165,13 @@ def _run(names: list[str], totals: dict[str, Total], options: argparse.Namespace
         totals[name].add(more)
 
 
-def _retry(names: list[str], totals: dict[str, Total]) -> dict[str, list[str]]:
-    """Check the open failures again. Those that pass are removed, and returned."""
+def _retry(names: list[str], totals: dict[str, Total], failures: Path) -> dict[str, list[str]]:
+    """Check the open failures again, each in a process of its own: forked processes cannot use a
+    driver that this one has initialized. Those that pass are removed, and returned."""
     closed: dict[str, list[str]] = {}
     for name in names:
         for number in list(totals[name].open) if name in totals else ():
-            if check(case(name, int(number))).failure is None:
+            if not run_in_processes(name, int(number), 1, failures).open:
                 del totals[name].open[number]
                 closed.setdefault(name, []).append(number)
     return closed

@@ -79,6 +79,17 @@ def test_a_failure_that_was_closed_elsewhere_is_closed_here(tmp_path):
     assert (record.programs, record.open, record.closed) == (8, {}, [])
 
 
+def test_a_retried_program_may_end_its_process(tmp_path, monkeypatch):
+    """Retried programs run in processes of their own, so that they initialize no driver in the
+    process from which those of the campaign are forked."""
+    file = tmp_path / "totals.json"
+    write(file, {"fold": Total(5, 3, open={"2": "a failure"})})
+    monkeypatch.setattr(explorer, "check", lambda test_case: os._exit(3))
+    options = ["--file", str(file), "--failures", str(tmp_path), "--programs", "5", "--retry"]
+    assert main(["fold", *options]) == 1
+    assert list(read(file)["fold"].open) == ["2"]
+
+
 def test_totals_are_of_passes_that_there_are():
     facts = {*targets(), *GPU}
     assert sorted(read(Path(__file__).parents[2] / "docs" / "campaigns.json").keys() - facts) == []
