@@ -185,6 +185,61 @@ entry:
 """
 
 
+PREDICATED = """
+define i32 @chosen(i32 %a, i32 %b) {
+entry:
+  %sum = add i32 %a, %b
+  %large, %small = icmp (i1, i1) %sum, 100 {predicate = sgt}
+  @%large %half = sdiv i32 %sum, 2
+  @%small %twice = mul i32 %sum, 1
+  %c = psi i32 [%large, %half], [%small, %twice]
+  ret %c
+}
+
+define i32 @undefined(i32 %a, i32 %b) {
+entry:
+  %sum = add i32 %a, %b
+  %large, %small = icmp (i1, i1) %sum, 100 {predicate = sgt}
+  @%large %half = sdiv i32 %sum, 2
+  ret %half
+}
+"""
+USING = CALLING[CALLING.index("define kernel") :]
+
+
+def test_a_predicated_op_of_a_combiner_has_a_value_where_its_predicate_is_true() -> None:
+    x, y = np.array([5, 3, 9, 4, 8, 0, 7], np.int32), np.zeros(1, np.int32)
+    run(PREDICATED + USING.replace("@least", "@chosen"), 1, x, y)
+    assert y[0] == x.sum()
+    fails("TIR0505", "store", PREDICATED + USING.replace("@least", "@undefined"), 1, x, y)
+    run(PREDICATED + USING.replace("@least", "@undefined"), 1, x + 100, y)
+
+
+ENDLESS = """
+define i32 @endless(i32 %a, i32 %b) {
+entry:
+  %ends, _ = icmp (i1, i1) %b, LEAST {predicate = sge}
+  cond_br %ends, done, again
+again:
+  br again
+done:
+  ret %a
+}
+"""
+
+
+@pytest.mark.parametrize("least", [1, 5, 99])
+def test_a_combiner_that_never_ends_is_stopped(least: int) -> None:
+    """Whether all of its elements go on, or some."""
+    x, y = np.array([4, 3, 9, 1, 8, 2, 7], np.int32), np.zeros(1, np.int32)
+    text = ENDLESS.replace("LEAST", str(least)) + USING.replace("@least", "@endless")
+    if least == 1:
+        run(text, 1, x, y, limit=5000)
+        assert y[0] in x
+    else:
+        fails("TIR0516", "br again", text, 1, x, y, limit=5000)
+
+
 def test_a_combiner_may_call_functions() -> None:
     x, y = np.array([5, 3, 9, -4, 8, 0, 7], np.int32), np.zeros(1, np.int32)
     run(CALLING, 1, x, y)

@@ -54,3 +54,38 @@ def test_other_lanes_are_undefined(lane: int) -> None:
     stored = (np.arange(8) == lane).astype(np.int8)
     x, y = np.arange(8, dtype=np.int32), np.zeros(8, np.int32)
     fails("TIR0505", "store %to", TEXT, 1, mask, filler, predicate, stored, x, y)
+
+
+ATOMIC = f"""
+define kernel void @k(i8* %m, i8* %f, i8* %p, i8* %s, i32* %x, i32* %y) {{
+entry:
+  %i = make_range i32<8>
+{MASKS}  %xs = splat i32*<8> %x
+  %from = getelementptr i32*<8> %xs, %i
+  %ys = splat i32*<8> %y
+  %to = getelementptr i32*<8> %ys, %i
+  @%p.on %v = ACCESS
+  store %to, %v, %s.on
+  ret
+}}
+"""
+ATOMICS = {
+    "rmw": "atomic_rmw i32<8> %from, %i, %m.on {op = add}",
+    "cas": "atomic_cas i32<8> %from, %i, %i",
+    "load": "atomic_load i32<8> %from, %m.on",
+}
+
+
+@pytest.mark.parametrize("name", ATOMICS)
+def test_atomics_have_results_in_lanes_that_take_part(name: str) -> None:
+    """The others are undefined, as those of a masked load."""
+    mask, predicate = bits(0) if name != "cas" else np.ones(8, np.int8), bits(2)
+    text = ATOMIC.replace("ACCESS", ATOMICS[name])
+    for lane in range(8):
+        stored = (np.arange(8) == lane).astype(np.int8)
+        x, y = np.arange(10, 18, dtype=np.int32), np.zeros(8, np.int32)
+        if mask[lane] & predicate[lane]:
+            run(text, 1, mask, bits(1), predicate, stored, x, y)
+            assert y.tolist() == np.where(stored, np.arange(10, 18), 0).tolist()
+        else:
+            fails("TIR0505", "store %to", text, 1, mask, bits(1), predicate, stored, x, y)

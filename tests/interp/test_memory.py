@@ -361,6 +361,48 @@ def test_lanes_of_one_store_must_agree() -> None:
     run(CLASH.replace("VALUE", "mul i32<4> %i, 0"), 1, x)
 
 
+TWO_ARRAYS = """
+define kernel void @k(i32* %x, i32* %y, i8* %which, i8* %on) {
+entry:
+  %i = make_range i32<8>
+  %ts = splat i8*<8> %which
+  %tp = getelementptr i8*<8> %ts, %i
+  %t = load i8<8> %tp
+  %in_y, _ = icmp (i1<8>, i1<8>) %t, 0 {predicate = ne}
+  %os = splat i8*<8> %on
+  %op = getelementptr i8*<8> %os, %i
+  %o = load i8<8> %op
+  %mask, _ = icmp (i1<8>, i1<8>) %o, 0 {predicate = ne}
+  %xs = splat i32*<8> %x
+  %ys = splat i32*<8> %y
+  %base = select i32*<8> %in_y, %ys, %xs
+  %half = sdiv i32<8> %i, 2
+  %p = getelementptr i32*<8> %base, %half
+  %v = and i32<8> %i, VALUES
+  store %p, %v, %mask
+  ret
+}
+"""
+
+
+@pytest.mark.parametrize("pair", range(4))
+@pytest.mark.parametrize("values", (0, 7))
+def test_a_clash_in_one_of_two_arrays_is_at_its_lane(pair: int, values: int) -> None:
+    """Lanes 2 n and 2 n + 1 have one address if they are of one array, and both take part."""
+    x, y = np.zeros(4, np.int32), np.zeros(4, np.int32)
+    first, second = 2 * pair, 2 * pair + 1
+    for in_y in (False, True):
+        which, on = np.arange(8) % 2, np.ones(8, np.int8)
+        which[first] = which[second] = in_y
+        on[:first] = pair % 2
+        text = TWO_ARRAYS.replace("VALUES", str(values))
+        arguments = (x, y, which.astype(np.int8), on)
+        if values:
+            assert f"element [{first}]" in fails("TIR0509", "store", text, 1, *arguments)
+        else:
+            run(text, 1, *arguments)
+
+
 USES = {
     "TIR0503": "  %p = getelementptr f32* %x, %u\n  store %p, 1.0 ; use",
     "TIR0504": "  %c, _ = icmp (i1, i1) %u, 0 {predicate = eq}\n  store %x, 1.0, %c ; use",

@@ -174,6 +174,7 @@ def test_nothing_can_be_left_out(name: str) -> None:
     ("name", "code"),
     [
         ("a rank that there is not", "TIR0521"),
+        ("a block ends early", "TIR0521"),
         ("no thread says that it staged", "TIR0518"),
         ("no thread waits for what is staged", "TIR05(03|05|19|21)"),
         ("too many arrivals", "TIR0518"),
@@ -265,3 +266,61 @@ def test_ranks_that_race() -> None:
     text = CLUSTER.replace("%mine = mul i32 %row, 32", "%mine = mul i32 %row, 0")
     with pytest.raises(InterpretError, match="race"):
         four(text, 1, run_interpreter)
+
+
+NEIGHBOURS = """tir 1.0
+stage "split_k"
+define kernel void @k(i32* %x, i32* %count, i32* %y) {cluster = 4, num_warps = 1} {
+entry:
+  %i = program_id i32
+  %r = gpu.cluster_rank i32
+  %first = mul i32 %i, 4
+  %mine = add i32 %first, %r
+  %after = add i32 %r, 1
+  %next = and i32 %after, 3
+  %other = add i32 %first, %next
+  %own = getelementptr i32* %x, %mine
+  %its = getelementptr i32* %x, %other
+  %q = getelementptr i32* %y, %mine
+  %old = atomic_rmw i32 %count, 1 {op = add, sem = relaxed}
+  store %own, %mine
+ONE
+  %v = load i32 %its
+  store %q, %v
+TWO
+  store %own, -1
+THREE
+  ret
+}
+"""
+"""Each rank reads what its neighbour wrote, which the neighbour then overwrites."""
+
+
+@pytest.mark.parametrize("missing", [None, "ONE", "TWO"])
+def test_a_barrier_of_a_cluster_orders_the_accesses_of_its_ranks(missing: str | None) -> None:
+    """In any order of the ranks, some of which arrive at the next barrier before others have left;
+    no barrier of one cluster orders another."""
+    text = NEIGHBOURS
+    for name in ("ONE", "TWO", "THREE"):
+        text = text.replace(name, "" if name == missing else SYNCHRONIZE.rstrip("\n"))
+    failures = 0
+    for seed in range(6):
+        x, y = np.zeros(8, np.int32), np.zeros(8, np.int32)
+        try:
+            interpret(parse(text), None, 2, [x, np.zeros(1, np.int32), y], seed=seed)
+            assert y.tolist() == [1, 2, 3, 0, 5, 6, 7, 4]
+        except InterpretError as error:
+            assert error.code == "TIR0517", str(error)
+            failures += 1
+    assert failures == (6 if missing else 0)
+
+
+@pytest.mark.parametrize("rank", ["sub i32 4, %i", "sub i32 0, %i"])
+def test_a_rank_of_another_cluster_is_none(rank: str) -> None:
+    """Also if there is such a cluster: that after the first one, or before the second one."""
+    text = CLUSTER.replace("%b, 0, 3, %row", "%b, 0, %far, %row")
+    text = text.replace("  %row = mul", f"  %far = {rank}\n  %row = mul", 1)
+    x, out = np.zeros(2 * 4 * 16 * 32, np.float32), np.zeros(2 * 16 * 32, np.float32)
+    with pytest.raises(InterpretError, match=r"rank (4|-1) has no such memory") as caught:
+        interpret(parse(text), None, 2, [x, out])
+    assert caught.value.code == "TIR0521"

@@ -11,7 +11,7 @@ from tileir.analysis.affine_mod32 import addresses
 from tileir.backend.shared_memory.mask_extents import extents
 from tileir.textual import parse
 
-SHAPE = (4, 16)
+SHAPES = ((4, 16), (2, 16), (16, 2), (3, 2), (1, 16), (16, 1))
 RELATIONS = {
     "slt": operator.lt, "sle": operator.le, "ult": operator.lt, "ule": operator.le,
     "sgt": operator.gt, "sge": operator.ge, "eq": operator.eq, "ne": operator.ne,
@@ -30,11 +30,15 @@ def comparison(choose: random.Random) -> Comparison:
     return choose.randrange(2), start, step, relation, bound, holds
 
 
-def kernel(comparisons: list[Comparison], choose: random.Random) -> str:
-    """A kernel whose tile `%mask` is the conjunction of the comparisons."""
+def kernel(
+    comparisons: list[Comparison], joins: list[str], shape: tuple[int, int], choose: random.Random
+) -> str:
+    """A kernel whose tile `%mask` of `shape` joins the comparisons: `and` or `or`, one after the
+    other."""
+    whole = f"{shape[0]}, {shape[1]}"
     lines, mask = list[str](), ""
     for n, (dim, start, step, relation, bound, holds) in enumerate(comparisons):
-        size, result = SHAPE[dim], f"%c{n}" if holds else f"%not{n}"
+        size, result = shape[dim], f"%c{n}" if holds else f"%not{n}"
         unit = f"{size}, 1" if dim == 0 else f"1, {size}"
         shaped = choose.choice((f"expand_dims i1<{unit}> {result} {{axis = {1 - dim}}}",
                                 f"reshape i1<{unit}> {result}"))  # fmt: skip
@@ -43,12 +47,12 @@ def kernel(comparisons: list[Comparison], choose: random.Random) -> str:
             f"%a{n} = add i32<{size}> %s{n}, {start}",
             f"%c{n}, %not{n} = icmp (i1<{size}>, i1<{size}>) %a{n}, {bound} "
             f"{{predicate = {relation}}}",
-            f"%e{n} = {shaped}", f"%m{n} = broadcast i1<4, 16> %e{n}",
+            f"%e{n} = {shaped}", f"%m{n} = broadcast i1<{whole}> %e{n}",
         ]  # fmt: skip
         if mask:
-            lines.append(f"%and{n} = and i1<4, 16> {mask}, %m{n}")
-        mask = f"%and{n}" if mask else f"%m{n}"
-    lines += [f"%mask = and i1<4, 16> {mask}, {mask}", "ret"]
+            lines.append(f"%join{n} = {joins[n - 1]} i1<{whole}> {mask}, %m{n}")
+        mask = f"%join{n}" if mask else f"%m{n}"
+    lines += [f"%mask = and i1<{whole}> {mask}, {mask}", "ret"]
     body = "\n".join(f"  {line}" for line in lines)
     return f"tir 1.0\ndefine kernel void @k() {{\nentry:\n{body}\n}}\n"
 
@@ -102,25 +106,30 @@ def test_numbers_that_wrap_or_have_more_bits_bound_no_access_too_soon(
             assert not selected or i < reach, (step, distance, i)
 
 
+def is_selected(comparisons: list[Comparison], joins: list[str], index: tuple[int, ...]) -> bool:
+    """Whether the mask of `kernel` is true at `index`."""
+    results = [RELATIONS[r](a + s * index[d], bound) is h for d, a, s, r, bound, h in comparisons]
+    result = results[0]
+    for join, other in zip(joins, results[1:], strict=True):
+        result = result and other if join == "and" else result or other
+    return result
+
+
 @for_each("seed", range(150))
 def test_an_access_reaches_the_last_element_that_its_mask_selects(seed: int) -> None:
     """No element beyond is selected; and of bounds from above the last one within is."""
     choose = random.Random(seed)
+    shape = choose.choice(SHAPES)
     comparisons = [comparison(choose) for _ in range(choose.randint(1, 3))]
-    function = parse(kernel(comparisons, choose)).kernel()
+    joins = [choose.choice(("and", "and", "or")) for _ in comparisons[1:]]
+    function = parse(kernel(comparisons, joins, shape, choose)).kernel()
     (mask,) = (v for op in function.ops for v in op.results if v.name == "mask")
-    reach = extents(mask, SHAPE, addresses(function), function)
-    selected = [
-        index
-        for index in itertools.product(*map(range, SHAPE))
-        if all(
-            RELATIONS[r](a + s * index[d], bound) is holds
-            for d, a, s, r, bound, holds in comparisons
-        )
-    ]
+    reach = extents(mask, shape, addresses(function), function)
+    places = itertools.product(*map(range, shape))
+    selected = [index for index in places if is_selected(comparisons, joins, index)]
     assert all(i < n for index in selected for i, n in zip(index, reach, strict=True))
-    if selected and all(
+    if selected and "or" not in joins and all(
         r in ("slt", "sle", "ult", "ule") and s > 0 and holds
         for _, _, s, r, _, holds in comparisons
-    ):
+    ):  # fmt: skip
         assert reach == tuple(max(index[d] for index in selected) + 1 for d in range(2))

@@ -13,6 +13,7 @@ from tileir.builder.contraction import (
     Number,
     Position,
     Program,
+    Reduce,
     affine,
     contraction,
     elementwise,
@@ -196,6 +197,19 @@ def test_narrow_types_are_computed_in_wider_ones(element, computed_in):
     assert kind_of(added) is computed_in and stored_kind(added) is element
     real = Apply("add", (Number(1.5), read))
     assert kind_of(real) is (computed_in if element.is_float else F32)
+
+
+@for_each("kind", ["sum", "product", "max", "min"])
+@for_each("element", [I1, I8, I16, I32, I64, F16, BF16, F32, F64])
+def test_what_is_joined_has_the_type_it_is_computed_in(kind, element):
+    """Booleans that are added or multiplied give numbers; their maxima and minima are booleans."""
+    i, j = indices("ij")
+    read = at(Tensor("a", element, (3, 4)), i, j)
+    joined = Reduce(kind, ((j, range(4)),), read)
+    is_count = element is I1 and kind in ("sum", "product")
+    expected = I32 if is_count else compute_type(element)
+    assert kind_of(joined) is expected
+    assert kind_of(Apply("add", (joined, joined))) is expected
 
 
 @for_each("kind", ["sum", "product", "max", "min"])

@@ -1,5 +1,6 @@
 """Stages that are computed where they are read: which, and as memory would give them back."""
 
+import numpy as np
 import pytest
 
 from tileir.builder import F16, F32, F64, I8, I32
@@ -8,6 +9,7 @@ from tileir.builder.contraction import (
     Cast,
     Choose,
     Number,
+    Program,
     Read,
     affine,
     contraction,
@@ -149,3 +151,19 @@ def test_what_is_read_under_guards_has_those_of_both_reads(shift, multiple):
         guards = [(g, value_at(g.of, index, number)) for g in fused.term.guards]
         assert all(g.low <= v < g.high for g, v in guards) == expected
         assert value_at(fused.term.at[0], index, number) == at_outer + shift
+
+
+@pytest.mark.parametrize("element", [F32, I32, F16])
+@pytest.mark.parametrize("shift", [-6, 0, 4])
+def test_what_is_computed_is_0_where_a_guard_of_its_reader_is_false(element, shift):
+    i, j = indices("ij")
+    a, b, c = (Tensor(name, element, (20,)) for name in "abc")
+    outer, where = j + shift, AffineBound(j + shift, 3, 15)
+    inner = elementwise(b, (i,), Apply("add", (at(a, i), Number(5))))
+    reader = elementwise(c, (j,), Apply("add", (Read(b, (outer,), (where,)), Number(1))))
+    x = np.arange(20).astype({F32: np.float32, I32: np.int32, F16: np.float16}[element])
+    (fused,) = fuse((inner, reader), [c])
+    result = Program((fused,), (c,)).run({a: x}, "interpreter")[c]
+    places = np.arange(20) + shift
+    inside = (places >= 3) & (places < 15)
+    assert result.tolist() == (np.where(inside, places + 5, 0) + 1).tolist()

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from tests.sizes import for_each
-from tileir import Module
+from tileir import Module, TileirError
 from tileir.frontends.decoupled import Tensor, parse
 from tileir.frontends.decoupled.functions import FUNCTIONS
 from tileir.frontends.decoupled.reference import NUMPY
@@ -257,6 +257,19 @@ def test_arrays_may_begin_anywhere(dtype: str, first: int) -> None:
         A = memory[start:][:256]
         assert tensor_of("A", A).aligned == (A.ctypes.data % 16 == 0)
         np.testing.assert_array_equal(function(A, on="simt"), A.astype(np.float64) + 1)
+
+
+@for_each("field", ("first", "second", "third"))
+def test_fields_of_records_are_arrays_if_records_are_whole_elements(field: str) -> None:
+    kinds: Any = [("first", "f4"), ("second", "f8"), ("third", "i2"), ("fourth", "i2")]
+    records = np.zeros(6, np.dtype(kinds))
+    records[field] = np.arange(6)
+    source = "Func f; In A; Var x; f[x] = A[x] + 1; f.compile();"
+    if records.dtype.itemsize % records.dtype[field].itemsize == 0:
+        assert parse(source).function()(records[field]).tolist() == list(range(1, 7))
+    records = np.zeros(6, np.dtype([(field, "f8"), ("rest", "i2")]))
+    with pytest.raises(TileirError, match="A has strides that are not whole elements"):
+        parse(source).function()(records[field])
 
 
 def test_offsets_are_wide_where_tensors_are() -> None:

@@ -453,6 +453,36 @@ def test_what_can_is(value: str) -> None:
     np.testing.assert_allclose(function(A), function.reference(A), rtol=1e-5, atol=1e-6)
 
 
+RISEN = "A[x, k] - reshape(rmax(A[x, k], k), x, 1)"
+OTHER_ROWS = "reshape(A[x, k], x, 1, k) - reshape(rmax(A[x, k], k), x, 1, 1)"
+SEVERAL = {
+    "f[x]": [
+        f"rsum({one}(({RISEN}) * {scale}), k) / rsum({other}({RISEN}), k)"
+        for one, other, scale in product(("exp", "exp2"), ("exp", "exp2"), (1, 0.5))
+    ],
+    "f[x, y]": [
+        f"rsum({one}({OTHER_ROWS}) * {other}(B[y, k] - reshape(rmax(B[y, k], k), y, 1)), k)"
+        for one, other in product(("exp", "exp2"), repeat=2)
+    ],
+}
+"""Two sums that follow one maximum, of bases and scales of their own; and a sum that follows two
+maxima, of rows of their own."""
+
+
+@for_each("more", ("", "f.math(approx);"))
+@for_each(("labels", "value"), [(labels, v) for labels in SEVERAL for v in SEVERAL[labels]])
+def test_sums_and_maxima_that_follow_each_other(labels: str, value: str, more: str) -> None:
+    """Of numbers of which each step has far larger ones than the step before."""
+    names, tensors = ("A, B", "x:0, y:0") if "y" in labels else ("A", "x:0")
+    source = f"Func f; In {names}; Var x, y; RVar k; {labels} = {value};"
+    schedule = f"f.online(k); f.tensorize({tensors}, k:4); {more} f.compile();"
+    function = parse(f"{source} {schedule}").function()
+    rising = np.arange(40, dtype=np.float32) * 3
+    arrays = (normal(3, 40) + rising, normal(5, 40) + rising)[: len(names.split())]
+    result = function(*arrays, on="interpreter")
+    np.testing.assert_allclose(result, function.reference(*arrays), rtol=1e-5, atol=1e-6)
+
+
 EXPONENTS = (
     "A[x, k] - T", "-T + A[x, k]", "A[x, k] + -T", "-(T - A[x, k])", "2 * (A[x, k] - T)",
     "(A[x, k] - T) / 2", "A[x, k] - 0.5 * T", "A[x, k] + T", "A[x, k] - T - T", "T * A[x, k]",

@@ -160,6 +160,47 @@ def test_a_hint_that_is_not_used_is_about_the_name_it_is_given() -> None:
 
 
 @triton.jit
+def promised_in_a_loop(
+    x, out, step, BLOCK: tl.constexpr, PROMISES: tl.constexpr, UNROLL: tl.constexpr
+):
+    places = x + step * 3 + tl.arange(0, BLOCK)
+    if UNROLL:
+        for _ in tl.static_range(2):
+            if PROMISES:
+                tl.multiple_of(places, 16)
+            tl.store(out + tl.arange(0, BLOCK), tl.load(places))
+            places += BLOCK
+    else:
+        n = 0
+        while n < 2:
+            if PROMISES:
+                tl.multiple_of(places, 16)
+            tl.store(out + tl.arange(0, BLOCK), tl.load(places))
+            places += BLOCK
+            n += 1
+
+
+@pytest.mark.parametrize("unroll", [False, True])
+def test_a_hint_that_is_not_used_has_no_effect_in_a_loop(unroll: bool) -> None:
+    """A loop that is unrolled is none: the hint is about the name."""
+    signature, hints = (
+        {"x": "*fp32", "out": "*fp32:16", "step": "i32"},
+        ("multiple_of", "max_contiguous"),
+    )
+    modules = [
+        promised_in_a_loop.module(
+            signature, {"BLOCK": 128, "PROMISES": promises, "UNROLL": unroll}, num_warps=1
+        )
+        for promises in (False, True)
+    ]
+    read = []
+    for module in modules:
+        results = {v for op in module.kernel().ops if op.mnemonic in hints for v in op.results}
+        read.append([op for op in module.kernel().ops if not results.isdisjoint(op.operands)])
+    assert not read[0] and bool(read[1]) == unroll
+
+
+@triton.jit
 def is_floating(x):
     return (x + tl.zeros((1,), tl.int1)).dtype.is_floating()
 

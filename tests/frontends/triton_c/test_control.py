@@ -258,3 +258,20 @@ def test_a_jump_of_the_host_is_in_a_loop(before: str, jump: str) -> None:
     with pytest.raises(CompilationError) as caught:
         parse(source).module()
     assert (caught.value.code, caught.value.line) == ("TIR1001", 2)
+
+
+@pytest.mark.parametrize("name", ["a", "n", "out", "i", "N", "table"])
+def test_functions_see_their_parameters_and_what_stands_outside_of_functions(name: str) -> None:
+    """They do not see the variables and parameters of their caller."""
+    source = f"""const tunable int N = {{4}};
+    __constant__ int* table = alloc_const int[2];
+    int f(int x) {{ return x + ({"*table" if name == "table" else name} == 0); }}
+    kernel void k(int n, int* out) {{ int a = n; for (int i = 0; i < 2; i++) *out = f(a); }}"""
+    if name in ("N", "table"):
+        out = np.zeros(1, np.int32)
+        parse(source).kernel()[(1,)](3, out, on="interpreter")
+        assert out[0] == 3 + (name == "table")
+        return
+    with pytest.raises(CompilationError, match=f"{name} is not declared") as caught:
+        parse(source).module()
+    assert (caught.value.code, caught.value.line) == ("TIR1002", 3)

@@ -12,7 +12,8 @@ import pytest
 
 from tests.sizes import for_each
 from tileir import TileirError
-from tileir.frontends.triton_c import parse
+from tileir.executor import executor
+from tileir.frontends.triton_c import parse, program
 from tileir.frontends.triton_c.errors import ProgramError
 from tileir.frontends.triton_c.values import shape_of_all
 
@@ -330,3 +331,24 @@ def test_dots_of_any_sizes(shapes: tuple[int, int, int]) -> None:
             assert error.code == "TIR1003"
         else:
             raise AssertionError(turned)
+
+
+class Measured:
+    """An executor that runs each candidate twice and takes the time to be its number."""
+
+    name = "measured"
+
+    def measure(self, candidates: Any, arguments: Any, *, remember: bool = False) -> list[float]:
+        for _ in range(2):
+            for c in candidates:
+                executor("interpreter").launch(c.module, c.kernel, c.grid, [*arguments.values()])
+        return [float(abs(i - 1)) for i in range(len(candidates))]
+
+
+def test_what_is_measured_leaves_the_arguments_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(program, "executor", lambda _: Measured())
+    text = """const tunable int N = {2, 4, 8};
+    kernel void k(int* x, int* y, int step) { int i[N] = 0 ... N; *(x + i) += step; *y += N; }"""
+    x, y = np.arange(8, dtype=np.int32), np.zeros(1, np.int32)
+    assert parse(text).kernel().fastest((1,), x, y, 3, on="measured") == {"N": 4}
+    assert x.tolist() == list(range(8)) and y.tolist() == [0]
