@@ -1,5 +1,5 @@
 """Planted bugs of executors and of TTIR: bounds checks of the CPU, race detection of the
-simulator."""
+simulator; masks, combiners, stages and clusters of the interpreter."""
 
 from __future__ import annotations
 
@@ -73,5 +73,54 @@ BUGS_OF_EXECUTORS: tuple[Bug, ...] = (
         ("a block outside of an array is not a number",
          "math.nan if padding == _NAN else 0", "0"),
         ("volatile loads are loads", 'return {"volatile": True} if', 'return {} if'),
+    ),
+    *bugs_in("tileir/interp/access.py", ("tests/interp/test_booleans.py",),
+        ("booleans in memory are 0 or 1",
+         "data = raw != 0 if element is I1 else raw.view(dtype_of(element))",
+         "data = raw.view(dtype_of(element))"),
+    ),
+    *bugs_in("tileir/interp/access.py", ("tests/interp/test_masked_loads.py",),
+        ("lanes under a false predicate are defined",
+         "        if self.active is not None:\n"
+         "            unknown |= ~self.active\n",
+         ""),
+    ),
+    *bugs_in("tileir/interp/access.py", ("tests/interp/test_memory.py",),
+        ("the lane of a clash is counted within its array",
+         "return int(clash.argmax() if hit.lanes is None else hit.lanes[clash.argmax()])",
+         "return int(clash.argmax())"),
+    ),
+    *bugs_in("tileir/interp/atomics.py", ("tests/interp/test_masked_loads.py",),
+        ("old values of masked lanes are defined",
+         "return Tensor(old.reshape(shape), None if lanes is None else ~lanes)",
+         "return Tensor(old.reshape(shape), None)"),
+    ),
+    *bugs_in("tileir/interp/clocks.py", ("tests/interp/test_happens_before.py",),
+        ("a release fence starts no epoch",
+         "            self.released = self.publish()\n",
+         "            self.released = Published.of(self.now)\n"),
+    ),
+    *bugs_in("tileir/interp/cluster.py", ("tests/backend/hopper/test_clusters.py",),
+        ("memory of a rank outlives it",
+         "        if first + rank in self._cluster_barrier().ended:\n"
+         '            raise fail("TIR0521", op, f"rank {rank} is at its end", self)\n',
+         ""),
+        ("who waits for the cluster joins those who arrive next",
+         "self._join(result.past)",
+         "self._join(result.before)"),
+    ),
+    *bugs_in("tileir/interp/lanes.py", ("tests/interp/test_functions.py",),
+        ("predicated ops of a combiner run for every element",
+         "((op.elementwise and op.predicate is None) or op.is_terminator)",
+         "(op.elementwise or op.is_terminator)"),
+    ),
+    *bugs_in("tileir/interp/shared.py", ("tests/interp/test_stages.py",),
+        ("stages count from the end as well",
+         "if result is None or not 0 <= number < len(result.data):",
+         "if result is None or not number < len(result.data):"),
+        ("windows may begin before a stage",
+         "if any(where.min() < 0 or where.max() >= n for where, n in zip(at, "
+         "limits, strict=True)):",
+         "if any(where.max() >= n for where, n in zip(at, limits, strict=True)):"),
     ),
 )  # fmt: skip

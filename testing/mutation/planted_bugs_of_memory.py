@@ -1,4 +1,5 @@
-"""Planted bugs of race detection, access counts, reductions, tensor maps and masks."""
+"""Planted bugs of race detection, access counts, reductions, tensor maps, masks, and versions for
+full tiles."""
 
 from __future__ import annotations
 
@@ -157,5 +158,31 @@ BUGS_OF_MEMORY: tuple[Bug, ...] = (
         ("any number has the remainder",
          "if division.lhs is not number or division.rhs != divisor:",
          "if division.rhs != divisor:"),
+    ),
+    *bugs_in("backend/shared_memory/byte_ranges.py", (
+        "tests/backend/shared_memory/test_barriers.py",
+    ),
+        ("the last index counts bytes",
+         "return start[0] + low * size, start[1] + high * size",
+         "return start[0] + low * size, start[1] + high"),
+    ),
+    *bugs_in("backend/shared_memory/mask_extents.py", (
+        "tests/backend/shared_memory/test_mask_extents.py",
+    ),
+        ("either mask bounds an access",
+         'if op.mnemonic == "and":',
+         'if op.mnemonic in ("and", "or"):'),
+    ),
+    *bugs_in("backend/simt/counts.py", ("tests/backend/test_simt_threads.py",),
+        ("a store of a vector counts one element",
+         "size, active = element.bytes * len(values), self._active_under(mask)",
+         "size, active = element.bytes, self._active_under(mask)"),
+    ),
+    *bugs_in("backend/transforms/full_tiles.py", ("tests/backend/test_full_tile_masks.py",),
+        ("bounds may vary by runs of lanes",
+         "return all(same % n == 0 for same, n in zip(facts.constancy, shape or "
+         "(1,), strict=True))",
+         "return all(same > 1 or n == 1 for same, n in zip(facts.constancy, "
+         "shape or (1,), strict=True))"),
     ),
 )  # fmt: skip
