@@ -23,6 +23,7 @@ from tileir.backend.stage_conditions import (
     divides,
     divides_wide,
     divides_without_dots,
+    has_wgmma_alone,
     multiplies_by_mma,
     multiplies_by_threads,
     nests_dots,
@@ -327,6 +328,12 @@ def _per_warpgroup_stores(function: Function, context: Context) -> Function:
     return per_warpgroup_stores(function)
 
 
+def _delay_wgmma_waits(function: Function, context: Context) -> Function:
+    from tileir.backend.software_pipeline.delay_wgmma_waits import delay_wgmma_waits
+
+    return delay_wgmma_waits(function)
+
+
 def _copy_stages(function: Function, context: Context) -> Function:
     from tileir.backend.warp_specialize.copy_stages import copy_stages
 
@@ -542,6 +549,7 @@ UNTIL_LAYOUTS = (
     Stage("choose-num-warps", _choose_warps, snapshot="pipelined"),
     Stage("multiply-stored-operands", _multiply_stored_operands, multiplies_by_threads,
           marker="pipelined"),
+    Stage("delay-wgmma-waits", _delay_wgmma_waits, has_wgmma_alone),
     Stage("stage-operands", _stage_operands, multiplies_by_mma, marker="pipelined"),
     Stage("stage-halo", _stage_halo, _may_reread, snapshot="halo", marker="halo"),
     Stage("form-remainders", _form_remainders, divides, Scope.EACH),

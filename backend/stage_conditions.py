@@ -62,6 +62,11 @@ def multiplies_by_threads(function: Function, context: Any) -> bool:
     )
 
 
+def has_wgmma_alone(function: Function, context: Any) -> bool:
+    """Whether a kernel without roles has dots of warpgroups."""
+    return has_op(function, "gpu.wgmma") and not has_op(function, "gpu.role", "gpu.tma_load")
+
+
 def multiplies_by_mma(function: Function, context: Any) -> bool:
     """Whether a kernel without roles has dots left for threads whose operands are not in shared
     memory."""
