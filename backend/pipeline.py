@@ -331,7 +331,7 @@ def _per_warpgroup_stores(function: Function, context: Context) -> Function:
 def _delay_wgmma_waits(function: Function, context: Context) -> Function:
     from tileir.backend.software_pipeline.delay_wgmma_waits import delay_wgmma_waits
 
-    return delay_wgmma_waits(function)
+    return delay_wgmma_waits(function, context.target, context.warps_of(function))
 
 
 def _copy_stages(function: Function, context: Context) -> Function:

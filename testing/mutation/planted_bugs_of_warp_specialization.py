@@ -309,13 +309,23 @@ BUGS_OF_WARP_SPECIALIZATION: tuple[Bug, ...] = (
         ),
         (
             "buffers are refilled while they are read",
-            "if not (passes or op.effects is Effects.PURE):",
+            "if not passes:",
             "if False:",
         ),
         (
+            "a matmul precedes what computes its operands",
+            "return is_free and read.isdisjoint(op.results)",
+            "return is_free",
+        ),
+        (
+            "fewer blocks are resident",
+            "return more == fewer",
+            "return True",
+        ),
+        (
             "more accumulators are alive",
-            "and not isinstance(op.c, Constant)",
-            "and not isinstance(op.b, Constant)",
+            "may_pass = self.together or not _begins_accumulator(op)",
+            "may_pass = True",
         ),
     ),
     *bugs_in(

@@ -7,10 +7,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.backend.test_store_once import gradients
 from tests.launches import assert_equal_results
 from tileir.backend import compile as compile_kernel
 from tileir.backend.software_pipeline.delay_wgmma_waits import delay_wgmma_waits
+from tileir.backend.target import target
 from tileir.builder import BF16, F32, I32, Builder, arg, pointer
+from tileir.ir import Function
 from tileir.ops.hopper import Wgmma, WgmmaWait
 from tileir.textual import parse
 
@@ -38,7 +41,10 @@ entry:
 def order(text: str) -> str:
     """The results of matmuls and of waits, with the number of matmuls that these leave in flight,
     and the results of other ops, in their order."""
-    function = delay_wgmma_waits(parse(text).functions["k"])
+    return order_of(delay_wgmma_waits(parse(text).functions["k"]))
+
+
+def order_of(function: Function) -> str:
     results = [
         f"{op.results[0].name}{op.pending if isinstance(op, WgmmaWait) else ''}"
         for op in function.ops
@@ -84,6 +90,57 @@ def test_one_dot_and_waits_that_leave_others_in_flight_stay() -> None:
     assert order(TEXT.replace("16> %a\n", "16> %a {pending = 1}\n")) == "a r1 f b g s1 h t0 u"
 
 
+GRADIENTS = """tir 1.0
+stage "pipelined"
+
+define private void @k(f16 addrspace(3)* %x, f16 addrspace(3)* %y, f32<64, 16> %v, f32<64, 16> %k, f32*<64, 16> %p, f32*<64, 16> %q) {
+entry:
+  %other = gpu.shared_alloc f16 addrspace(3)* {shape = [1, 512, 192]}
+  %a = gpu.wgmma f32<64, 16> %x, 0, %y, 0, 0.0
+  %s = gpu.wgmma_wait f32<64, 16> %a
+  %e = exp2 f32<64, 16> %s
+  %h = fptrunc f16<64, 16> %e
+  %b = gpu.wgmma f32<64, 16> %h, 0, %x, 0, %v
+  %dv = gpu.wgmma_wait f32<64, 16> %b
+  %z = gpu.local_load f16<64, 16> %other, 0
+  %c = gpu.wgmma f32<64, 16> %x, 1, %y, 0, 0.0
+  %dp = gpu.wgmma_wait f32<64, 16> %c
+  %m = fmul f32<64, 16> %e, %dp
+  %n = fptrunc f16<64, 16> %m
+  %d = gpu.wgmma f32<64, 16> %n, 0, %x, 0, %k
+  %dk = gpu.wgmma_wait f32<64, 16> %d
+  store %p, %dv
+  store %q, %dk
+  ret
+}
+"""  # noqa: E501 - a function's header is one line
+TOGETHER = "other a c s1 e h b z dp1 m n d dv1 dk0"
+ALONE = "other a s0 e h b dv0 z c dp0 m n d dk0"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "expected"),
+    [
+        ("", "", TOGETHER),
+        ("[1, 512, 192]", "[1, 512, 16]", ALONE),  # fewer blocks would be resident
+        (
+            "%z = ",
+            "%dot = dot f32<64, 16> %h, %t, 0.0\n  %z = ",
+            "other a s0 e h b dv0 dot z c dp0 m n d dk0",
+        ),  # its fragments
+        ("  %z = ", "  gpu.barrier\n  %z = ", "other a s0 e h b dv0 z c dp0 m n d dk0"),
+        ("%x, 1, %y, 0, 0.0", "%h, 0, %y, 0, 0.0", "other a s0 e h b z c dv1 dp0 m n d dk0"),
+        ("%x, 1, %y, 0, 0.0", "%x, 1, %y, 0, %k", "other a s0 e h b z c dv1 dp0 m n d dk0"),
+    ],
+)
+def test_matmuls_are_in_flight_where_registers_suffice(old: str, new: str, expected: str) -> None:
+    """The gradients are multiplied while threads compute weights, and what these add to is in
+    flight with both."""
+    text = GRADIENTS.replace(old, new) if old else GRADIENTS
+    function = parse(text.replace("f32<64, 16> %k,", "f32<64, 16> %k, f16<16, 16> %t,", 1))
+    assert order_of(delay_wgmma_waits(function.functions["k"], target("sm_90a"), 4)) == expected
+
+
 SIZE = 64
 
 
@@ -124,5 +181,14 @@ def test_halves_are_multiplied_together() -> None:
     options = {"num_warps": 4, "warp_specialize": False}
     function = compile_kernel(split_matmul(), "sm_90a", options).tir_at("barriers").functions["k"]
     pending = [op.pending for op in function.ops if isinstance(op, WgmmaWait)]
-    assert pending == [1, 0, 2]
+    assert pending == [1, 2, 0]
     assert sum(isinstance(op, Wgmma) for op in function.ops) == 3
+
+
+@pytest.mark.parametrize(("width", "expected"), [(64, [0, 0, 0, 0]), (128, [1, 1, 1, 0])])
+def test_gradients_of_wide_vectors_are_multiplied_together(width: int, expected: list[int]) -> None:
+    """Of those of narrow vectors three blocks are resident, of which two would be left."""
+    options = {"num_warps": 4, "warp_specialize": False}
+    compiled = compile_kernel(gradients(width=width), "sm_90a", options)
+    function = compiled.tir_at("barriers").functions["k"]
+    assert [op.pending for op in function.ops if isinstance(op, WgmmaWait)] == expected
