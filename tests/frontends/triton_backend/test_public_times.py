@@ -35,3 +35,16 @@ def test_a_case_that_fails_once_keeps_its_times(benchmarks):
 def test_errors_are_compared_with_those_of_triton(benchmarks, ours, theirs, is_wrong):
     case = {"triton": {"errors": [0.0, theirs]}, "tileir": {"errors": [0.0, ours]}}
     assert bool(benchmarks("public.report").wrong({"a": case})) == is_wrong
+
+
+@pytest.mark.parametrize(
+    ("ours", "limits"),
+    [
+        ({"maps": False}, "spills 9 for 0"),
+        ({"maps": True}, "tileir launches a version whose code is not recorded"),
+        ({"maps": True, "compiled_by": "triton"}, "compiled by Triton"),
+    ],
+)
+def test_code_that_is_not_launched_explains_no_time(benchmarks, ours, limits):
+    ours = {"compiled_by": "tileir", "spills": 9, **ours}
+    assert benchmarks("public.report").limits(ours, {"spills": 0}) == limits
