@@ -36,6 +36,29 @@ def scaled_matmul(op: str = "fdiv", k: int = 64) -> Any:
     return b.module()
 
 
+def matmul_of_scaled_groups(op: str = "fdiv", columns: int = 128) -> Any:
+    """A times B, in each of `n` steps of 64 rows of B, which has a scale per 16 columns. The scales
+    are divided by a number, or multiplied by it."""
+    b = Builder()
+    operand, result = (arg(pointer(kind), aligned=16) for kind in (F16, F32))
+    arrays = {"x": operand, "y": operand, "scales": operand, "z": result}
+    with b.kernel("k", **arrays, number=arg(F32), n=arg(I32)) as (x, y, scales, z, number, n):
+        k, groups = 64, columns // 16
+        row, steps, column = b.arange(ROWS), b.arange(k), b.arange(columns)
+        total = b.var(b.full((ROWS, columns), 0.0, F32))
+        with b.for_(0, n, stages=2) as i:
+            along = steps + i * k
+            left = (x + (row[:, None] * (n * k) + along[None, :])).load()
+            right = (y + (along[:, None] * columns + column[None, :])).load().to(F32)
+            places = along[:, None] * groups + b.arange(groups)[None, :]
+            scale = (scales + places).load().to(F32)
+            scale = scale / number if op == "fdiv" else scale * number
+            right = right.reshape(k, groups, 16) * scale[:, :, None]
+            total.set(b.dot(left, right.reshape(k, columns).to(F16), total.get()))
+        (z + (row[:, None] * columns + column[None, :])).store(total.get())
+    return b.module()
+
+
 def owners(module: Any, mnemonic: str) -> int:
     """The number of threads that own each element of the result of the op `mnemonic`."""
     function = compile_kernel(module, "sm_90a", OPTIONS).tir_at("barriers").functions["k"]
@@ -55,6 +78,25 @@ def test_one_thread_computes_each_quotient() -> None:
 def test_few_quotients_and_other_operands_are_computed_in_all_warps(op: str, k: int) -> None:
     """A conversion takes longer."""
     assert owners(scaled_matmul(op, k), op) == 4
+
+
+def test_one_thread_divides_the_scale_of_a_group() -> None:
+    """The scale is broadcast after the division."""
+    assert owners(matmul_of_scaled_groups(), "fdiv") == 1
+
+
+@pytest.mark.parametrize("n", [0, 1, 3])
+def test_threads_agree_on_scaled_groups(n: int) -> None:
+    """The scales, the number and all products are exact."""
+    random = np.random.default_rng(n)
+    x = random.integers(-3, 4, (ROWS, 64 * n)).astype(np.float16)
+    y = random.integers(-3, 4, (64 * n, 128)).astype(np.float16)
+    scales = random.choice([1.0, 2.0, 4.0], (64 * n, 8)).astype(np.float16)
+    z, module = np.full((ROWS, 128), 77, np.float32), matmul_of_scaled_groups()
+    arguments = [x, y, scales, z, 2.0, n]
+    results = assert_equal_results(module, arguments, target="sm_90a", **OPTIONS)
+    weights = y.astype(np.float32) * np.repeat(scales.astype(np.float32) / 2, 16, axis=1)
+    np.testing.assert_array_equal(results[3], x.astype(np.float32) @ weights)
 
 
 @pytest.mark.parametrize("n", [0, 1, 3])
