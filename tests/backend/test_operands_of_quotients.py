@@ -87,7 +87,7 @@ def test_one_thread_divides_the_scale_of_a_group() -> None:
 
 @pytest.mark.parametrize("n", [0, 1, 3])
 def test_threads_agree_on_scaled_groups(n: int) -> None:
-    """The scales, the number and all products are exact."""
+    """All numbers and results are exact."""
     random = np.random.default_rng(n)
     x = random.integers(-3, 4, (ROWS, 64 * n)).astype(np.float16)
     y = random.integers(-3, 4, (64 * n, 128)).astype(np.float16)
