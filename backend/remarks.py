@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, cast
 
-from tileir.backend.layouts.access_widths import AccessWidths
-from tileir.backend.layouts.anchors import contiguous_dim, is_access, neighbours_first, vector_run
+from tileir.backend.layouts.access_widths import AccessWidths, is_access
+from tileir.backend.layouts.anchors import contiguous_dim, neighbours_first, vector_run
 from tileir.backend.layouts.idle_threads import idle
 from tileir.errors import Diagnostic
 from tileir.ir import Function

@@ -1,15 +1,20 @@
-"""The width of a thread's accesses to memory, from the alignment of pointers and masks."""
+"""Accesses to global memory through tiles of pointers. The width of a thread's accesses, from the
+alignment of pointers and masks."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+from tileir.analysis import memoize
 from tileir.analysis.alignment import Alignment, Alignments, alignment
+from tileir.analysis.loops import loops
 from tileir.backend.stage import has_op
 from tileir.backend.target import LINE_BYTES
+from tileir.effects import Effects
 from tileir.ir import Function
+from tileir.layout import Vector
 from tileir.op import Op
-from tileir.types import Pointer, element_of, shape_of
+from tileir.types import Pointer, Tile, element_of, shape_of
 from tileir.values import Operand
 
 _WIDEST_BYTES = 64
@@ -96,3 +101,30 @@ class OneByOne(AccessWidths):
 
     def _width(self, op: Op, dim: int, masks: Sequence[Alignment]) -> int:
         return 1
+
+
+@memoize
+def accesses(function: Function) -> tuple[Op, ...]:
+    """The ops of `function` that access global memory through a tile of pointers."""
+    return tuple(filter(is_access, function.ops))
+
+
+def is_access(op: Op) -> bool:
+    """Whether `op` reads or writes memory through a tile of pointers, its first operand."""
+    inputs = op.inputs
+    first = inputs[0].type if inputs else None
+    if not isinstance(first, Tile) or not isinstance(first.element, Pointer):
+        return False
+    return bool(op.effects & (Effects.READ | Effects.WRITE))
+
+
+def shapes_of_streams(function: Function) -> frozenset[Vector]:
+    """The shapes of tiles that are accessed deeper in loops than any of them is reduced."""
+    around, reductions, others = loops(function), dict[Vector, int](), dict[Vector, int]()
+    for label, block in function.blocks.items():
+        for op in block.ops:
+            if op.mnemonic == "reduce" or is_access(op):
+                depths = others if is_access(op) else reductions
+                shape = shape_of(op.inputs[0].type)
+                depths[shape] = max(around.depth(label), depths.get(shape, 0))
+    return frozenset(x for x, depth in reductions.items() if depth < others.get(x, 0))

@@ -8,10 +8,14 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import attrs
 
-from tileir.analysis import memoize
 from tileir.analysis.loops import loops
 from tileir.analysis.uses import arguments, definitions, uses
-from tileir.backend.layouts.access_widths import AccessWidths
+from tileir.backend.layouts.access_widths import (
+    AccessWidths,
+    accesses,
+    is_access,
+    shapes_of_streams,
+)
 from tileir.backend.stage import has_op
 from tileir.backend.target import LINE_BYTES, VECTOR_BYTES
 from tileir.effects import Effects
@@ -162,6 +166,8 @@ class AnchorLayouts:
             if op.mnemonic == "reduce":
                 axes = self._reduced.setdefault(shape_of(op.inputs[0].type), set())
                 axes.add(cast(Any, op).axis)
+        self._streamed = shapes_of_streams(function) if self._reduced else frozenset[Vector]()
+        """Shapes of tiles that are reduced after a loop that accesses them."""
         self._scanned: dict[Vector, int] = {
             shape_of(op.inputs[0].type): cast(Any, op).axis
             for op in function.ops
@@ -527,9 +533,9 @@ class AnchorLayouts:
         every thread still owns an element, and of width `least` otherwise.
 
         A tile that is reduced may be owned by one warp, all of whose lanes own an element, if that
-        warp accesses its elements in few instructions. The reduction then needs no barrier; the
-        other warps replicate the elements. Threads own neighbours along the axis of a scan, which
-        they scan before they exchange anything.
+        warp accesses its elements in few instructions, and not in a loop before the reduction. The
+        reduction then needs no barrier; the other warps replicate the elements. Threads own
+        neighbours along the axis of a scan, which they scan before they exchange anything.
         """
         key = shape, order, own, least
         if key not in self._cached_layouts:
@@ -545,7 +551,7 @@ class AnchorLayouts:
         is_reduced = any(shape[axis] > 1 for axis in axes)
         while width > least and prod(shape) // width < _LANES * self.num_warps:
             owners = prod(shape) // width
-            one_warp = is_reduced and owners <= _LANES < 2 * owners
+            one_warp = is_reduced and owners <= _LANES < 2 * owners and shape not in self._streamed
             if one_warp and width * self._largest.get(shape, 1) <= _REPEATED_BYTES:
                 break
             width //= 2
@@ -615,21 +621,6 @@ def _wide(kind: object, order: Vector | None = None) -> tuple[Vector, Vector, in
     assert isinstance(kind, Tile) and isinstance(kind.element, Scalar)
     width = max(1, VECTOR_BYTES // kind.element.bytes)
     return kind.shape, order or row_major(len(kind.shape)), width
-
-
-@memoize
-def accesses(function: Function) -> tuple[Op, ...]:
-    """The ops of `function` that access global memory through a tile of pointers."""
-    return tuple(filter(is_access, function.ops))
-
-
-def is_access(op: Op) -> bool:
-    """Whether `op` reads or writes memory through a tile of pointers, its first operand."""
-    inputs = op.inputs
-    first = inputs[0].type if inputs else None
-    if not isinstance(first, Tile) or not isinstance(first.element, Pointer):
-        return False
-    return bool(op.effects & (Effects.READ | Effects.WRITE))
 
 
 def free_loads(anchors: AnchorLayouts) -> frozenset[Op]:

@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, Any, cast
 
 from tileir.analysis.loops import loops
 from tileir.analysis.uses import definitions, uses
+from tileir.backend.layouts.access_widths import is_access
 from tileir.backend.layouts.anchors import (
     AnchorLayouts,
     DotLayoutMap,
     free_loads,
-    is_access,
     layout_of_powers,
 )
 from tileir.backend.layouts.shape_ops import (

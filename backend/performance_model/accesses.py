@@ -8,8 +8,8 @@ from typing import Any
 import attrs
 
 from tileir.analysis.loops import loops
-from tileir.backend.layouts.access_widths import AccessWidths
-from tileir.backend.layouts.anchors import contiguous_dim, is_access, neighbours_first, vector_run
+from tileir.backend.layouts.access_widths import AccessWidths, is_access
+from tileir.backend.layouts.anchors import contiguous_dim, neighbours_first, vector_run
 from tileir.backend.target import VECTOR_BYTES
 from tileir.ir import Function
 from tileir.layout import Layout

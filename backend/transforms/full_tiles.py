@@ -10,8 +10,8 @@ import attrs
 
 from tileir.analysis.alignment import Alignment
 from tileir.analysis.uses import definitions, uses
-from tileir.backend.layouts.access_widths import AccessWidths
-from tileir.backend.layouts.anchors import contiguous_dim, is_access
+from tileir.backend.layouts.access_widths import AccessWidths, is_access
+from tileir.backend.layouts.anchors import contiguous_dim
 from tileir.effects import Effects
 from tileir.errors import Diagnostic
 from tileir.field import Successor

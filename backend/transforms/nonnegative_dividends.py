@@ -13,8 +13,8 @@ from tileir.analysis.dominance import dominance
 from tileir.analysis.loops import loops
 from tileir.analysis.ranges import ranges_of
 from tileir.analysis.uses import arguments, defining_blocks, definitions
-from tileir.backend.layouts.access_widths import AccessWidths
-from tileir.backend.layouts.anchors import contiguous_dim, is_access
+from tileir.backend.layouts.access_widths import AccessWidths, is_access
+from tileir.backend.layouts.anchors import contiguous_dim
 from tileir.field import Successor
 from tileir.ir import Block, Function
 from tileir.op import Op
