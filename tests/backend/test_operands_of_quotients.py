@@ -85,6 +85,19 @@ def test_one_thread_divides_the_scale_of_a_group() -> None:
     assert owners(matmul_of_scaled_groups(), "fdiv") == 1
 
 
+@pytest.mark.parametrize(("op", "columns"), [("fmul", 128), ("fdiv", 32)])
+def test_multiplied_scales_and_few_quotients_are_computed_in_several_threads(
+    op: str, columns: int
+) -> None:
+    """The scales are the results of `op` that have a column per group."""
+    function = compile_kernel(matmul_of_scaled_groups(op, columns), "sm_90a", OPTIONS)
+    ops = function.tir_at("barriers").functions["k"].ops
+    kinds = [x.results[0].type for x in ops if x.mnemonic == op]
+    (scales,) = (k for k in kinds if isinstance(k, Tile) and k.shape[-1] == columns // 16)
+    assert scales.layout is not None
+    assert replication(scales.layout) > 1
+
+
 @pytest.mark.parametrize("n", [0, 1, 3])
 def test_threads_agree_on_scaled_groups(n: int) -> None:
     """All numbers and results are exact."""
