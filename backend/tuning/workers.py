@@ -104,6 +104,7 @@ class _Process:
     _connection: Any = None
     _ended: bool = False
     _lock: Any = attrs.field(factory=threading.Lock)
+    _taking: Any = attrs.field(factory=threading.Lock)
 
     def call(self, task: Any) -> Any:
         """The result of `task` in the process. Raises the errors of the task, and `TuneError`."""
@@ -165,11 +166,14 @@ class _Process:
         return f"its process ended {how}"
 
     def _kill(self) -> None:
-        if self._running is not None:
-            self._running.kill()
-            self._running.join(5)
+        """Kill the process. `end` may run in another thread meanwhile: one of both closes the
+        connection."""
+        with self._taking:
+            running, self._running = self._running, None
+        if running is not None:
+            running.kill()
+            running.join(5)
             self._connection.close()
-            self._running = None
 
 
 @contextlib.contextmanager

@@ -9,6 +9,7 @@ import time
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
+from types import SimpleNamespace
 
 import killed
 import matmuls
@@ -72,6 +73,15 @@ def test_a_process_that_is_ended_while_it_starts_runs_no_task():
     process.end()
     with pytest.raises(TuneError, match="its process was ended"):
         process.call((time.sleep, (600,), {}))
+
+
+def test_a_process_that_dies_while_it_is_ended_is_closed_once():
+    """Closing a connection twice could close a file of another thread."""
+    process, closed = _Process(_Start(None, {}), None), list[int]()
+    process._connection = SimpleNamespace(close=lambda: closed.append(1))
+    process._running = SimpleNamespace(kill=process.end, join=lambda seconds: None)
+    process.end()
+    assert closed == [1]
 
 
 def test_processes_ignore_interrupts():
