@@ -123,8 +123,9 @@ def shapes_of_streams(function: Function) -> frozenset[Vector]:
     around, reductions, others = loops(function), dict[Vector, int](), dict[Vector, int]()
     for label, block in function.blocks.items():
         for op in block.ops:
-            if op.mnemonic == "reduce" or is_access(op):
-                depths = others if is_access(op) else reductions
+            is_reduction = op.mnemonic == "reduce"
+            if is_reduction or is_access(op):
+                depths = reductions if is_reduction else others
                 shape = shape_of(op.inputs[0].type)
                 depths[shape] = max(around.depth(label), depths.get(shape, 0))
     return frozenset(x for x, depth in reductions.items() if depth < others.get(x, 0))

@@ -244,6 +244,12 @@ def error(actual, expected) -> float:
     )
 
 
+_SHORT = 10
+"""Microseconds of a kernel whose time varies with the launch."""
+_MANY = 1000
+"""Kernels in some calls that are too many to be profiled more often."""
+
+
 def profile_kernels(call, buffer) -> dict[str, tuple[float, int]]:
     """Microseconds of each kernel in a call, the median of some calls with a cold L2 cache, and
     how often it is launched in one. There are more calls if a kernel is short: its time varies from
@@ -260,12 +266,6 @@ def profile_kernels(call, buffer) -> dict[str, tuple[float, int]]:
         )
         for name in names
     }
-
-
-_SHORT = 10
-"""Microseconds of a kernel whose time varies with the launch."""
-_MANY = 1000
-"""Kernels in some calls that are too many to be profiled more often."""
 
 
 def _profile(call, buffer, repetitions: int) -> list[dict[str, list[float]]]:
