@@ -8,15 +8,16 @@ up.
 
 Every pass has its own numbered programs. A campaign continues where the last one in FILE ended, so
 that totals can be added and no program is counted twice. `simt` runs programs on the SIMT
-simulator, `cpu` on the CPU target, `roles-simt` matmuls for sm_90a on the simulator, `gpu-1`,
-`gpu-4` and `gpu-8` on a GPU; `random` runs random pipelines, `default` the default one, `text` is
-malformed text; `all` is everything, including a GPU if there is one. Each target has an equal share
-of the time, except for malformed text (30 shares) and each of `gpu-N` (three). `--programs N` ends
-a target when its total is N, the programs of earlier campaigns included; of `all`, `cpu` has a
-tenth as many. Totals are saved every few seconds and on SIGTERM. A failing program is reduced and
-written as `.tir` to FAILURES; a program that ends its process is written unreduced. Its number
-stays in FILE until `--retry` passes (with `--out`, until that file is added). The exit status is 1
-while a failure is open.
+simulator, `cpu` on the CPU target, `executors` on both and after the default pipeline,
+`roles-simt` matmuls for sm_90a on the simulator, `gpu-1`, `gpu-4` and `gpu-8` on a GPU; `random`
+runs random pipelines, `default` the default one, `text` is malformed text; `all` is everything,
+including a GPU if there is one. Each target has an equal share of the time, except for malformed
+text (30 shares) and each of `gpu-N` (three). `--programs N` ends a target when its total is N, the
+programs of earlier campaigns included; of `all`, `cpu` and `executors` have a tenth as many. Totals
+are saved every few seconds and on SIGTERM. A failing program is reduced and written as `.tir` to
+FAILURES; a program that ends its process is written unreduced. Its number stays in FILE until
+`--retry` passes (with `--out`, until that file is added). The exit status is 1 while a failure is
+open.
 """
 
 from __future__ import annotations
@@ -33,12 +34,12 @@ from typing import Any
 import attrs
 
 from tileir.passmanager import all_passes
-from tileir.testing.checking import CPU, RANDOM, SIMT, TEXT
+from tileir.testing.checking import CPU, EXECUTORS, RANDOM, SIMT, TEXT
 from tileir.testing.explore import Total, explore, run_in_processes
 from tileir.testing.matmul_programs.checking import COPIES, SIMT as ROLES
 from tileir.testing.policies import GPU, WARPS
 
-_SLOWER_IN_ALL = {CPU: 10}
+_SLOWER_IN_ALL = {CPU: 10, EXECUTORS: 10}
 """The divisor of `--programs` for slow targets, if it is one number for all targets."""
 
 
@@ -73,6 +74,7 @@ def targets() -> list[str]:
         ROLES,
         COPIES,
         CPU,
+        EXECUTORS,
         TEXT,
     ]
 
@@ -180,7 +182,7 @@ def _retry(names: list[str], totals: dict[str, Total], failures: Path) -> dict[s
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument(
-        "targets", nargs="+", help="passes, default, random, simt, cpu, text; all; add"
+        "targets", nargs="+", help="passes, default, random, simt, cpu, executors, text; all; add"
     )
     parser.add_argument(
         "--seconds", type=float, default=60.0, help="of the clock, for everything together"

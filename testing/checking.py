@@ -28,6 +28,9 @@ SIMT, CPU, RANDOM, TEXT = "simt", "cpu", "random", "text"
 """Targets of checks besides passes: the SIMT simulator with any number of warps (with a certain one
 by the names of `WARPS`), the CPU target, random pipelines, and the reader on malformed text. The
 names of `GPU` stand for a GPU."""
+EXECUTORS = "executors"
+"""The target whose programs are run after the default pipeline, on the SIMT simulator and on the
+CPU target; all three must agree with the interpreter."""
 
 
 @attrs.frozen
@@ -81,6 +84,8 @@ def check(test_case: PassCase) -> Verdict:
     program = test_case.program
     if test_case.name in MATMUL_PASSES:
         return Verdict(*compare(test_case.name, program, test_case.seed))
+    if test_case.name == EXECUTORS:
+        return _check_executors(program, test_case.seed)
     if test_case.name in (*WARPS, *GPU, SIMT, CPU):
         return _check_executor(test_case.name, program, test_case.seed)
     policy = policy_of(test_case.name)
@@ -173,15 +178,41 @@ def _check_executor(name: str, program: Program, seed: int) -> Verdict:
     expected = _meaning(program, "ieee", seed)
     if expected is None:
         return Verdict(True, discarded=True)
+    return Verdict(True, _disagreement(name, program, seed, expected))
+
+
+def _check_executors(program: Program, seed: int) -> Verdict:
+    """Compare the results after the default pipeline, of the SIMT simulator and of the CPU target
+    with those of the interpreter."""
+    expected = _meaning(program, "ieee", seed)
+    if expected is None:
+        return Verdict(True, discarded=True)
+    try:
+        changed = program.with_module(optimise(program.module, "default").module)
+        text = violation(interpreter()(changed, seed), expected)
+    except Exception as error:
+        text = f"{type(error).__name__}: {error}"
+    if text is not None:
+        return _failure(f"default: {text}")
+    for name in (SIMT, CPU):
+        text = _disagreement(name, program, seed, expected)
+        if text is not None:
+            return _failure(f"{name}: {text}")
+    return Verdict(True)
+
+
+def _disagreement(name: str, program: Program, seed: int, expected: RunResult) -> str | None:
+    """Run the program on the executor `name`, and describe how its results differ from `expected`;
+    None if they do not."""
     kind = name if name == CPU else "gpu" if name in GPU else SIMT
     warps = {**WARPS, **GPU}.get(name, tuple(WARPS.values())[seed % len(WARPS)])
     options: dict[str, Any] = {} if kind == CPU else {"num_warps": warps}
     try:
         result = launcher(_executor(kind), **options)(program, seed)
     except Exception as error:
-        return _failure(f"{options}: {type(error).__name__}: {error}")
+        return f"{options}: {type(error).__name__}: {error}"
     text = violation(result, expected, kind == "gpu" and adds_atomically(program.module))
-    return Verdict(True) if text is None else _failure(f"{options}: {text}")
+    return None if text is None else f"{options}: {text}"
 
 
 def adds_atomically(module: Module) -> bool:

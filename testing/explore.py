@@ -24,14 +24,14 @@ from typing import Any
 
 import attrs
 
-from tileir.testing.checking import CPU, TEXT, PassCase, Verdict, case, check, text_of
+from tileir.testing.checking import CPU, EXECUTORS, TEXT, PassCase, Verdict, case, check, text_of
 from tileir.testing.fuzz_text import well_formed
 from tileir.testing.policies import GPU
 from tileir.testing.shrinking import shrink
 
 _MOST_OPEN = 5
 """Open failures of a pass after which its campaign stops."""
-_RUN_LENGTH, _RUN_LENGTHS = 25, {TEXT: 500, CPU: 5}
+_RUN_LENGTH, _RUN_LENGTHS = 25, {TEXT: 500, CPU: 5, EXECUTORS: 5}
 """Programs of a run."""
 _SHARES = {TEXT: 30, **dict.fromkeys(GPU, 3)}
 """Shares of the time, where a target has more than one. Texts are many and take little time."""

@@ -130,6 +130,7 @@ _POLICIES: dict[str, GenerationPolicy] = {
     "version-full-tiles": GenerationPolicy({"bounded": 32}, _UNDEF, numbers=_BOTH),
     **dict.fromkeys((*SIMT, *GPU), GenerationPolicy({"poison": 0}, exact=True, length=12)),
     "cpu": _EXECUTED,
+    "executors": _EXECUTED,
 }
 
 _OTHER = GenerationPolicy(undef=_UNDEF)

@@ -290,6 +290,22 @@ def test_a_pass_whose_second_run_does_otherwise_is_found(monkeypatch, numbers, f
     assert checking.check(checking.case("dce", 16)).failure == failure
 
 
+@pytest.mark.parametrize("where", ["default", "simt", "cpu"])
+def test_the_executor_that_disagrees_is_named(monkeypatch, where):
+    case = checking.case("executors", 10)
+    assert checking.check(case) == Verdict(True)
+    if where == "default":
+        monkeypatch.setattr(checking, "optimise", wrong)
+    executors = checking._executor
+
+    def launch_wrong(module, *arguments, **options):
+        executors(where).launch(wrong(module, None).module, *arguments, **options)
+
+    launchers = {where: SimpleNamespace(launch=launch_wrong)}
+    monkeypatch.setattr(checking, "_executor", lambda name: launchers.get(name) or executors(name))
+    assert checking.check(case).failure.startswith(f"{where}: ")
+
+
 def test_shrinking_keeps_what_fails():
     statements = [(n, 5, 6, 7) for n in range(40)]
     fails = lambda results: {s[0] for s in results} >= {3, 17}  # noqa: E731
