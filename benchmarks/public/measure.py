@@ -11,10 +11,16 @@ A case that takes longer than `--limit` seconds is abandoned, and its process is
 process that runs a case second takes up to 2 % longer for kernels that are limited by the bandwidth
 of memory. With `--both-orders`, a case runs again in the other order, and the least times count.
 
-A case has, for each of its kernels: microseconds by both compilers (medians, launched after a write
-of 256 MiB), registers, spills, shared memory, warps and instructions; and, for its results, the
-largest error of both compilers relative to f64 where torch has the operator, and of one relative to
-the other. `report.py` shows them.
+A case has, for each of its kernels: microseconds by both compilers (`us`, medians of launches after
+a write of 256 MiB, and `iqr_us`, the range of their middle half), registers, spills, shared memory,
+warps and instructions; and, for its results, the largest error of both compilers relative to f64
+where torch has the operator, and of one relative to the other. `report.py` shows them.
+
+Kernels shorter than 10 us are then timed in graphs, in which they are launched many times in a row
+with their data in the L2 cache (`graphs.py`). The processes alternate. `us` is that time where
+`clock` is `graph`, per call of the program, and `cold_us` the one after a write; `empty_us` of the
+case is the time of a launch of an empty kernel in a graph. Where a graph cannot repeat the launches
+of a short kernel, `remark` says why, and `us` is the time after a write for both compilers.
 """
 # ruff: noqa: ANN001, ANN201
 
@@ -29,6 +35,7 @@ import tempfile
 import time
 from concurrent.futures import ThreadPoolExecutor
 from fnmatch import fnmatchcase
+from operator import itemgetter
 from pathlib import Path
 from threading import Lock
 from typing import Any
@@ -138,6 +145,7 @@ def main() -> int:
     end = time.monotonic() + options.seconds
     sys.path.insert(0, str(HERE))
     from compile import importable
+    from graphs import TIME_GRAPHS, alternating
 
     folder: Path = options.out
     tree, out = importable(), folder / "measured.json"
@@ -171,6 +179,7 @@ def main() -> int:
                     for c in reversed(COMPILERS):
                         repeated = runners[c].ask(name, options.limit, end)
                         rows[c] = with_least_times(rows[c], repeated)
+                rows = alternating(rows, lambda c: runners[c].ask(TIME_GRAPHS, options.limit, end))
                 if time.monotonic() > end:
                     break
                 with lock:
@@ -197,13 +206,17 @@ def with_least_times(row: dict[str, Any], repeated: dict[str, Any]) -> dict[str,
     """`row` with the times of `repeated`, the same case measured once more, where they are less."""
     if "error" in row or "error" in repeated:
         return row
-    other = {kernel["kernel"]: kernel["us"] for kernel in repeated["kernels"]}
+    other = {kernel["kernel"]: kernel for kernel in repeated["kernels"]}
     kernels = [
-        {**kernel, "us": min(kernel["us"], other.get(kernel["kernel"], kernel["us"]))}
+        min(kernel, {**kernel, **_times(other.get(kernel["kernel"], kernel))}, key=itemgetter("us"))
         for kernel in row["kernels"]
     ]
     least = {key: min(row[key], repeated[key]) for key in ("other_us", "host_us")}
     return {**row, **least, "kernels": kernels}
+
+
+def _times(kernel: dict[str, Any]) -> dict[str, float]:
+    return {key: kernel[key] for key in ("us", "iqr_us") if key in kernel}
 
 
 def without_results(rows: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:

@@ -33,9 +33,25 @@ def rows(measured: dict[str, Any]) -> list[dict[str, Any]]:
                 "case": name, "kernel": ours["kernel"], "triton_us": other["us"],
                 "tileir_us": ours["us"], "ratio": round(ratio, 3),
                 "by": ours.get("compiled_by", "?"), "reason": ours.get("reason", ""),
-                "limits": limits(ours, other) if ratio < 0.95 else "",
+                "limits": limits(ours, other) if ratio < 0.95 else "", **clock(ours, other),
             })  # fmt: skip
     return sorted(result, key=lambda r: r["ratio"])
+
+
+def clock(ours: dict[str, Any], theirs: dict[str, Any]) -> dict[str, Any]:
+    """The spread of the ratio, which is 1 within the noise if it differs from 1 by no more; for
+    times of graphs, those after a write; and why a short kernel has no time of a graph. Rows of
+    earlier runs have none of them."""
+    result: dict[str, Any] = {}
+    if "iqr_us" in ours and "iqr_us" in theirs:
+        relative = [kernel["iqr_us"] / kernel["us"] for kernel in (ours, theirs)]
+        result["spread"] = round(theirs["us"] / ours["us"] * math.hypot(*relative), 3)
+    if "clock" in ours:
+        cold = {"triton_cold_us": theirs["cold_us"], "tileir_cold_us": ours["cold_us"]}
+        result |= {"clock": ours["clock"], **cold}
+    if "remark" in ours:
+        result["remark"] = ours["remark"]
+    return result
 
 
 _OTHER_VERSION = "tileir launches a version whose code is not recorded"
@@ -149,8 +165,9 @@ def main(arguments: list[str]) -> int:
     print(f"geometric mean {mean([r['ratio'] for r in ours]):.3f}")
     for row in table[:60]:
         if row["ratio"] < 0.95:
+            noise = f" +-{row['spread']:.2f}" if "spread" in row else ""
             print(
-                f"  {row['ratio']:5.2f} {row['tileir_us']:9.1f} us {row['case']} "
+                f"  {row['ratio']:5.2f}{noise} {row['tileir_us']:9.1f} us {row['case']} "
                 f"{row['kernel'][:44]}: {row['limits']}"
             )
     for text in wrong(measured):

@@ -3,7 +3,8 @@
 worker.py build NAME...       compiles the kernels of cases into Triton's cache; needs no GPU
 worker.py warm NAME...        the same by running them, for torch.compile
 worker.py run DIRECTORY       for each name on the standard input, runs the case and writes what
-                              it finds to DIRECTORY/NUMBER.json
+                              it finds to DIRECTORY/NUMBER.json; for `graphs`, times the short
+                              kernels of the last case in graphs
 """
 # ruff: noqa: ANN001, ANN002, ANN003, ANN201, ANN202
 
@@ -19,6 +20,8 @@ from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent))
+
+import graphs
 
 SAMPLED = 1 << 17
 """Elements of a result that the other compiler's are compared with."""
@@ -118,13 +121,14 @@ def times_on_device(call, repetitions: int = 7) -> list[float]:
 
 
 class Launched:
-    """The kernels that are launched while `watching`, by name."""
+    """The kernels that are launched while `watching`, by name. A `recorder` launches them."""
 
     def __init__(self) -> None:
         from triton.compiler.compiler import CompiledKernel  # type: ignore[import-not-found]
 
         self.kernels: dict[str, dict[str, Any]] = {}
         self.watching = False
+        self.recorder: Any = None
         own, calls = CompiledKernel.run.fget, {}
 
         def run(kernel):
@@ -141,6 +145,8 @@ class Launched:
         def call(*arguments):
             if self.watching:
                 self.kernels[kernel.name] = describe(kernel)
+            if self.recorder is not None:
+                return self.recorder.launch(kernel, launch, arguments)
             return launch(*arguments)
 
         return call
@@ -170,25 +176,72 @@ def run(directory: Path) -> None:
 
     cases = all_cases()
     buffer = torch.empty(FLUSHED, dtype=torch.int8, device="cuda")
+    short = ShortKernels(launched)
     (directory / "ready").write_text("")
     for number, line in enumerate(sys.stdin):
         name = line.strip()
         row: dict[str, Any] = {"case": name}
         begin = time.perf_counter()
         try:
-            measure_case(row, cases[name], launched, buffer, directory / f"{number}.pt")
+            if name == graphs.TIME_GRAPHS:
+                row |= short.times()
+            else:
+                short.forget()
+                path = directory / f"{number}.pt"
+                short.keep(measure_case(row, cases[name], launched, buffer, path), row["kernels"])
         except Exception as error:
             row["error"] = f"{type(error).__name__}: {error}"[:500]
+            if name == graphs.TIME_GRAPHS:
+                torch.cuda.synchronize()  # ends a process for which the GPU has stopped working
         row["seconds"] = round(time.perf_counter() - begin, 2)
         partial = directory / f"{number}.partial"
         partial.write_text(json.dumps(row))
         partial.rename(directory / f"{number}.json")
+        if not short.expected:
+            short.forget()
+
+
+class ShortKernels:
+    """The short kernels of the last case. The program is kept until they are timed first."""
+
+    def __init__(self, launched: Launched) -> None:
+        self.launched = launched
+        self.step: Any = None
+        self.expected: dict[str, int] = {}
+        """The launches of each in a call."""
+        self.graphs: graphs.Graphs | None = None
+
+    def forget(self) -> None:
+        """Free the memory of the last case."""
+        import torch  # type: ignore[import-not-found]
+
+        self.step, self.expected, self.graphs = None, {}, None
         torch._dynamo.reset()
         torch.cuda.empty_cache()
 
+    def keep(self, step, kernels: list[dict[str, Any]]) -> None:
+        self.expected = {k["kernel"]: k["launches"] for k in kernels if graphs.is_short(k)}
+        self.step = step
 
-def measure_case(row, make, launched, buffer, path: Path) -> None:
-    """Fill `row` with what a case computes and how long its kernels take."""
+    def times(self) -> dict[str, Any]:
+        """The times of `Graphs.times`. The first call runs the program."""
+        if self.graphs is None:
+            if self.step is None:
+                raise LookupError("there is no case with short kernels")
+            recorder = graphs.Recorder(self.expected, graphs.Cuda(ASLEEP))
+            step, self.step = self.step, None
+            self.launched.recorder = recorder
+            try:
+                step.run()
+                recorder.device.check()
+            finally:
+                self.launched.recorder = None
+            self.graphs = graphs.Graphs(recorder)
+        return self.graphs.times()
+
+
+def measure_case(row, make, launched, buffer, path: Path):
+    """Fill `row` with what a case computes and how long its kernels take. Returns its step."""
     import torch  # type: ignore[import-not-found]
     from cases import tensors
 
@@ -213,12 +266,17 @@ def measure_case(row, make, launched, buffer, path: Path) -> None:
     launched.watching = False
     times = profile_kernels(step.run, buffer)
     row["kernels"] = [
-        {"kernel": name, "us": round(us, 2), "launches": count, **launched.kernels[name]}
+        {
+            "kernel": name, "us": round(statistics.median(us), 2),
+            "iqr_us": round(graphs.spread(us), 2), "launches": count, **launched.kernels[name],
+        }
         for name, (us, count) in times.items()
         if name in launched.kernels
-    ]
-    row["other_us"] = round(sum(us for n, (us, _) in times.items() if n not in launched.kernels), 2)
+    ]  # fmt: skip
+    others = (statistics.median(us) for n, (us, _) in times.items() if n not in launched.kernels)
+    row["other_us"] = round(sum(others), 2)
     row["host_us"] = round(host(step.run), 1)
+    return step
 
 
 def sample(tensor):
@@ -244,24 +302,22 @@ def error(actual, expected) -> float:
     )
 
 
-_SHORT = 10
-"""Microseconds of a kernel whose time varies with the launch."""
 _MANY = 1000
 """Kernels in some calls that are too many to be profiled more often."""
 
 
-def profile_kernels(call, buffer) -> dict[str, tuple[float, int]]:
-    """Microseconds of each kernel in a call, the median of some calls with a cold L2 cache, and
-    how often it is launched in one. There are more calls if a kernel is short: its time varies from
-    launch to launch by a tenth and more."""
+def profile_kernels(call, buffer) -> dict[str, tuple[list[float], int]]:
+    """Microseconds of each kernel in each of some calls with a cold L2 cache, and how often it is
+    launched in one. There are more calls if a kernel is short: its time varies from launch to
+    launch by a tenth and more."""
     runs = _profile(call, buffer, 5)
     names = {name: None for one in runs for name in one}
     times = [t for one in runs for kernels in one.values() for t in kernels]
-    if times and min(times) < _SHORT and len(times) < _MANY:
+    if times and min(times) < graphs.SHORT and len(times) < _MANY:
         runs += _profile(call, buffer, 20)
     return {
         name: (
-            statistics.median(sum(one.get(name, [0.0])) for one in runs),
+            [sum(one.get(name, [0.0])) for one in runs],
             round(statistics.median(len(one.get(name, [])) for one in runs)),
         )
         for name in names
