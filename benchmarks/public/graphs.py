@@ -172,11 +172,10 @@ class Graphs:
         return {"us": us, "empty": empty, "remarks": self.remarks}
 
     def _times(self, graph: Any, copying: Any, count: int) -> list[float]:
-        times = self.device.milliseconds(graph)
-        if copying is not None:
-            others = self.device.milliseconds(copying)
-            times = [a - b for a, b in zip(times, others, strict=True)]
-        return [ms * 1e3 / count for ms in times]
+        """The graph with kernels comes last, so that other kernels find their results."""
+        copies = [0.0] * REPLAYS if copying is None else self.device.milliseconds(copying)
+        both = self.device.milliseconds(graph)
+        return [(a - b) * 1e3 / count for a, b in zip(both, copies, strict=True)]
 
 
 class Cuda:
@@ -284,6 +283,10 @@ def with_graph_times(
             return {
                 **kernel, "us": round(statistics.median(us[name]), 3), "clock": "graph",
                 "iqr_us": round(spread(us[name]), 3), "cold_us": kernel["us"],
+                "alternations_us": [
+                    round(statistics.median(us[name][i : i + REPLAYS]), 3)
+                    for i in range(0, len(us[name]), REPLAYS)
+                ],
             }  # fmt: skip
         if name in short:
             return {**kernel, "remark": (failed or [remarks.get(name, "not timed")])[0]}

@@ -18,8 +18,9 @@ where torch has the operator, and of one relative to the other. `report.py` show
 
 Kernels shorter than 10 us are then timed in graphs, in which they are launched many times in a row
 with their data in the L2 cache (`graphs.py`). The processes alternate. `us` is that time where
-`clock` is `graph`, per call of the program, and `cold_us` the one after a write; `empty_us` of the
-case is the time of a launch of an empty kernel in a graph. Where a graph cannot repeat the launches
+`clock` is `graph`, per call of the program, and `cold_us` the one after a write; `alternations_us`
+are the medians of each time that the process had; `empty_us` of the case is the time of a launch of
+an empty kernel in a graph. Where a graph cannot repeat the launches
 of a short kernel, `remark` says why, and `us` is the time after a write for both compilers.
 """
 # ruff: noqa: ANN001, ANN201

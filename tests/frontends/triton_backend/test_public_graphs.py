@@ -9,10 +9,11 @@ COPY, EMPTY = 2.0, 1.0
 
 
 class Device:
-    """A device with arrays of bytes, on which every replay of a graph enqueues its launches."""
+    """A device with arrays of bytes, on which each replay of a graph enqueues its launches. Nothing
+    is computed or copied while it captures."""
 
     def __init__(self):
-        self.us, self.streams = 0.0, []
+        self.us, self.streams, self.captures = 0.0, [], False
 
     def memory(self, arguments):
         return [a for a in arguments if isinstance(a, bytearray)]
@@ -21,7 +22,8 @@ class Device:
         return bytes(memory)
 
     def assign(self, memory, content):
-        memory[:] = content
+        if not self.captures:
+            memory[:] = content
         self.us += COPY
 
     def are_equal(self, memory, content):
@@ -34,12 +36,16 @@ class Device:
         pass
 
     def capture(self, enqueue):
-        enqueue(7)
+        self.captures = True
+        try:
+            enqueue(7)
+        finally:
+            self.captures = False
         return enqueue
 
     def milliseconds(self, graph):
         result = []
-        for _ in range(3):
+        for _ in range(5):
             self.us = 0.0
             graph(7)
             result.append(self.us / 1e3)
@@ -71,13 +77,16 @@ class Array(bytearray):
         return self.size << 20
 
 
-def launch(recorder, compiled, function, *arrays):
-    """Launch `function`, which takes 3 us, as a program does through Triton."""
+def launch(recorder, compiled, function, *arrays, on_host=lambda: None):
+    """Launch `function`, which takes 3 us, as a program does through Triton. Its launcher calls
+    `on_host`."""
 
     def call(x, y, z, stream, function_of_module, *rest):
         recorder.device.us += 3.0
         recorder.device.streams.append(stream)
-        function(*rest)
+        on_host()
+        if not recorder.device.captures:
+            function(*rest)
 
     recorder.launch(compiled, call, (1, 1, 1, 0, 99, *arrays))
 
@@ -101,8 +110,8 @@ def test_launches_of_a_call_are_repeated_on_the_stream_of_the_graph(graphs, devi
         launch(recorder, kernel(), fill, bytearray(4))
     device.streams.clear()
     result = graphs.Graphs(recorder).times()
-    assert result == {"us": {"f": [6.0] * 3}, "empty": [EMPTY] * 3, "remarks": {}}
-    assert set(device.streams) == {7} and len(device.streams) == 4 * 2 * graphs.MOST_REPETITIONS
+    assert result == {"us": {"f": [6.0] * 5}, "empty": [EMPTY] * 5, "remarks": {}}
+    assert set(device.streams) == {7} and len(device.streams) == 6 * 2 * graphs.MOST_REPETITIONS
 
 
 def test_a_kernel_that_changes_what_it_reads_finds_it_unchanged(graphs, device):
@@ -112,8 +121,8 @@ def test_a_kernel_that_changes_what_it_reads_finds_it_unchanged(graphs, device):
     assert array == b"\2\1", "the program finds the result of one launch"
     assert recorder.launches["f"][0].restored == [(array, b"\1\1")]
     timed = graphs.Graphs(recorder)
-    assert timed.times()["us"] == {"f": [pytest.approx(3.0)] * 3}, "without the copies"
-    assert array == b"\1\1", "by the graph that copies"
+    assert timed.times()["us"] == {"f": [pytest.approx(3.0)] * 5}, "without the copies"
+    assert array == b"\2\1", "the result of one launch"
 
 
 @pytest.mark.parametrize("op", ["atom.global.add.u32", "red.relaxed.gpu.global.add.u32"])
@@ -122,7 +131,26 @@ def test_a_kernel_with_atomics_is_launched_once_by_the_program(graphs, device, o
     recorder = graphs.Recorder({"f": 1}, device)
     launch(recorder, kernel(ptx=f"{op} %r1, [%rd1], 1;"), take_first, counter)
     assert counter == b"\1" and device.streams == [0]
-    assert graphs.Graphs(recorder).times()["us"] == {"f": [pytest.approx(3.0)] * 3}
+    assert graphs.Graphs(recorder).times()["us"] == {"f": [pytest.approx(3.0)] * 5}
+
+
+def test_a_kernel_finds_the_results_of_one_that_is_restored(graphs, device):
+    """The restored content of a result is that of memory in which nothing was stored."""
+    count, position, table = bytearray(1), bytearray(b"\xff"), bytearray(4)
+
+    def rank(count, position):
+        position[0] = count[0]
+        count[0] += 1
+
+    def scatter(position, table):
+        table[position[0]] = 1
+
+    recorder = graphs.Recorder({"rank": 1, "scatter": 1}, device)
+    launch(recorder, kernel("rank", "atom.add"), rank, count, position)
+    launch(recorder, kernel("scatter"), scatter, position, table)
+    timed = graphs.Graphs(recorder)
+    assert [list(timed.times()["us"]) for _ in range(2)] == [["rank", "scatter"]] * 2
+    assert position == b"\0"
 
 
 def test_kernels_without_atomics_need_no_copies(graphs, device):
@@ -160,12 +188,12 @@ def test_what_a_graph_cannot_repeat_has_a_remark(
 
 
 def test_a_capture_that_fails_is_a_remark(graphs, device):
-    def copies_to_the_host(_):
-        if 7 in device.streams:
+    def synchronize():
+        if device.captures:
             raise RuntimeError("not while a stream captures")
 
     recorder = graphs.Recorder({"f": 1, "g": 1}, device)
-    launch(recorder, kernel("f"), copies_to_the_host, bytearray(1))
+    launch(recorder, kernel("f"), fill, bytearray(1), on_host=synchronize)
     launch(recorder, kernel("g"), fill, bytearray(1))
     result = graphs.Graphs(recorder).times()
     assert result["remarks"] == {"f": "RuntimeError: not while a stream captures"}
@@ -201,7 +229,7 @@ def test_a_program_runs_once_for_all_times_and_is_released(worker, device, monke
 
     short = worker.ShortKernels(launched)
     short.keep(SimpleNamespace(run=run), row(f=2.0, g=20.0)["kernels"])
-    assert [short.times()["us"] for _ in range(2)] == [{"f": [pytest.approx(3.0)] * 3}] * 2
+    assert [short.times()["us"] for _ in range(2)] == [{"f": [pytest.approx(3.0)] * 5}] * 2
     assert len(runs) == 1 and short.step is None and launched.recorder is None
 
 
@@ -235,6 +263,7 @@ def test_processes_alternate_and_all_their_times_count(graphs):
     assert len(requests) == 2 * graphs.ALTERNATIONS
     first, second = rows["triton"]["kernels"]
     assert first["us"] == pytest.approx(2.25) and first["cold_us"] == 4.0
+    assert first["alternations_us"] == [2.2, 2.4]
     assert first["clock"] == "graph" and first["iqr_us"] == pytest.approx(0.25)
     assert second == row(h=20.0)["kernels"][0]
     assert rows["tileir"]["kernels"][0]["us"] == 3.0 and rows["tileir"]["empty_us"] == 1.0
