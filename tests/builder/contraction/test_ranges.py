@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator
 from fractions import Fraction
-from itertools import combinations, product
+from itertools import combinations, pairwise, product
 from math import ceil, floor
 from typing import Any
 
@@ -155,11 +155,46 @@ def test_every_point_where_the_conditions_hold_is_in_range(seed: int) -> None:
     except BuildError as error:
         assert error.diagnostics[0].code == "TIR0811"
         return
+    assert list(ranges) == indices
     for point in points:
         assert all(x in ranges[i] for i, x in zip(indices, point, strict=True))
     assert all(ranges.values()) or not any(ranges.values())
     if any(not any(f) and c < 0 for f, c in rows):
+        assert set(ranges.values()) == {range(0)}
+
+
+@for_each("seed", range(40))
+def test_ends_of_ranges_satisfy_each_condition_for_some_values_of_the_others(seed: int) -> None:
+    """Ranges shrink until nothing changes, by whole numbers: an index with a single value narrows
+    others, which narrow the next ones, in any order of the conditions."""
+    choose = random.Random(seed)
+    indices = [Index(n) for n in "ijkl"]
+    point = {i: choose.randint(-4, 4) for i in indices}
+    bounds = [
+        AffineBound(i + 0, point[i] - choose.choice((0, 6)), point[i] + choose.choice((1, 7)))
+        for i in indices
+    ]
+    for first, second in pairwise(indices):
+        of = first * choose.choice((-3, -2, 2, 3)) + second * choose.choice((-5, -3, 3, 5))
+        at = value(of, point)
+        bounds.append(AffineBound(of, at - choose.randint(0, 4), at + choose.randint(1, 5)))
+    if choose.random() < 0.2:
+        of = indices[0] + indices[3] * 2
+        bounds.append(AffineBound(of, None, value(of, point) - 40))
+    choose.shuffle(bounds)
+    ranges = ranges_of(indices, bounds)
+    assert list(ranges) == indices
+    if not all(ranges.values()):
         assert not any(ranges.values())
+        return
+    for coefficients, constant in rows_of(bounds, indices):
+        for end in product(*((r[0], r[-1]) for r in ranges.values())):
+            for k in range(len(indices)):
+                best = sum(
+                    n * end[k] if j == k else max(n * r[0], n * r[-1])
+                    for j, (n, r) in enumerate(zip(coefficients, ranges.values(), strict=True))
+                )
+                assert best + constant >= 0
 
 
 def test_an_index_that_grows_with_another_is_not_bounded() -> None:
