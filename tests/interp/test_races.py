@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from itertools import combinations
+from itertools import combinations, product
 
 import numpy as np
 import pytest
@@ -157,6 +157,26 @@ def test_every_pair_of_accesses_is_decided(
             diagnostics = detect(accesses, every)
             assert bool(diagnostics) == conflicts(*accesses)
             assert all({r.first_touch, r.second_touch} == {first, second} for r in diagnostics)
+
+
+@for_each("sizes", [(4, 1), (4, 2), (2, 1)])
+@for_each("first", Touch)
+@for_each("offset", [0, 3])
+def test_smaller_granules_keep_every_access(
+    sizes: tuple[int, int], first: Touch, offset: int
+) -> None:
+    """What was accessed in large elements, by one instance or by two of which one reads, and is
+    then accessed in smaller ones, by one of the two or by a third."""
+    large, small = sizes
+    cell = SIZE // 2
+    for middle, last, instance in product((None, Touch.READ), Touch, range(3)):
+        # Shadow memory exists in large granules since something else was written.
+        accesses: list[Access] = [(3, Touch.WRITE, large, [0]), (0, first, large, [cell // large])]
+        accesses += [] if middle is None else [(1, middle, large, [cell // large])]
+        accesses.append((instance, last, small, [cell // small]))
+        expected = any(conflicts(a, b, offset) for a, b in combinations(accesses, 2))
+        for every in (1, len(accesses) - 1):
+            assert bool(detect(accesses, every, offset)) == expected
 
 
 def test_a_release_orders_what_came_before_it_and_nothing_else() -> None:
