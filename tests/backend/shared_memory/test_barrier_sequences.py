@@ -117,6 +117,20 @@ def test_every_pair_is_separated_where_few_accesses_are_kept(
         assert within if kind == "warp" else "block" in within, (names, i, j)
 
 
+@for_each("name", LINES)
+@for_each("order", ("fence", "relaxed", "release", "acquire"))
+def test_what_orders_others_does_so_where_the_function_does_nothing_else(
+    name: str, order: str
+) -> None:
+    """For instance where all threads load, or load after one has acquired, and none writes."""
+    if name == order == "fence":
+        return  # there is nothing to order
+    for pair in ((name, order), (order, name)):
+        text = "".join(f"  {LINES[n].format(f'r{i}')}\n" for i, n in enumerate(pair))
+        kinds = [kind for kind, _ in barriers_of(text)]
+        assert kinds == [kind for kind in (between(*pair),) if kind], pair
+
+
 def test_pairs_need_barriers_of_both_kinds() -> None:
     kinds = [between(first, second) for first in LINES for second in LINES]
     assert kinds.count("block") > 20 and "warp" in kinds and kinds.count(None) > 20
