@@ -117,6 +117,17 @@ def test_every_pair_is_separated_where_few_accesses_are_kept(
         assert within if kind == "warp" else "block" in within, (names, i, j)
 
 
+@for_each("seed", range(40))
+def test_barriers_of_the_program_are_those_of_warps_or_of_the_block(seed: int) -> None:
+    """What needs a barrier of the block needs it after one of the warps, too."""
+    names = random.Random(seed).choices(list(LINES), k=2)
+    for own, line in (("warp", "gpu.barrier {warp = true}"), ("block", "gpu.barrier")):
+        lines = [LINES[n].format(f"r{i}") for i, n in enumerate(names)]
+        kinds = [kind for kind, _ in barriers_of(f"  {lines[0]}\n  {line}\n  {lines[1]}\n{AFTER}")]
+        needs_more = own == "warp" and between(*names) == "block"
+        assert kinds[:-2] == [own, *(["block"] if needs_more else [])], names
+
+
 @for_each("name", LINES)
 @for_each("order", ("fence", "relaxed", "release", "acquire"))
 def test_what_orders_others_does_so_where_the_function_does_nothing_else(
