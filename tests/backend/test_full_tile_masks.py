@@ -2,6 +2,7 @@
 
 import itertools
 
+import attrs
 import numpy as np
 import pytest
 
@@ -76,6 +77,21 @@ def masks():
             f"{relation} {pair[0]} positive",
             f"  %p0 = smax i32 %n, 0\n  %ps = splat i32<64> %p0\n{text}",
         )
+    some = compare("some", "slt", "%o", "%ns")
+    yield "splat", "\n".join((
+        some, "  %one, _ = icmp (i1, i1) %n, %m {predicate = sgt}",
+        "  %all = splat i1<64> %one", "  %mask = and i1<64> %all, %some",
+    ))  # fmt: skip
+    yield "broadcast", "\n".join((
+        some, "  %n1 = splat i32<1> %n", "  %m1 = splat i32<1> %m",
+        "  %one, _ = icmp (i1<1>, i1<1>) %n1, %m1 {predicate = sgt}",
+        "  %all = broadcast i1<64> %one", "  %mask = and i1<64> %all, %some",
+    ))  # fmt: skip
+    for name, wide in (
+        ("expanded", "expand_dims i1<64, 1> %some {axis = 1}"),
+        ("reshaped", "reshape i1<1, 64> %some"),
+    ):
+        yield name, f"{some}\n  %wide = {wide}\n  %mask = reshape i1<64> %wide"
 
 
 MASKS = dict(masks())
@@ -83,6 +99,7 @@ VERSIONED = {
     "slt %o", "sle %o", "sgt %ns", "sge %ns", "and slt",
     *(f"{relation} moved {bound}" for relation in ("slt", "sle") for bound in ("100", "-3", "%ms")),
     "ult %r positive", "ule %r positive", "ugt %ps positive", "uge %ps positive",
+    "splat", "expanded", "reshaped", "broadcast",
 }  # fmt: skip
 """Masks whose last lane is the last to hold. Unsigned comparisons are those without a sign where
 neither side is negative."""
@@ -121,6 +138,40 @@ def test_masks_hold_in_all_lanes_of_versions_without_them(between):
                 results.append(y)
             assert (results[0] == results[1]).all(), (name, n, m)
     assert versioned == VERSIONED if between == "the same mask" else versioned >= VERSIONED
+
+
+def without_stores(module, end):
+    """`module`, whose block with a label that ends so stores nothing."""
+    function = module.kernel()
+    blocks = {
+        label: attrs.evolve(block, ops=tuple(op for op in block.ops if op.mnemonic != "store"))
+        if label.endswith(end)
+        else block
+        for label, block in function.blocks.items()
+    }
+    return module.with_functions({function.name: function.with_blocks(blocks)})
+
+
+NUMBERS = [(0, 0), (1, 70), (63, 63), (64, 64), (65, 5), (70, 5), (127, 128), (128, 127), (36, 99),
+           (37, 100), (-67, -3), (-3, 7)]  # fmt: skip
+
+
+@for_each("name", sorted(VERSIONED))
+def test_versions_without_masks_run_wherever_the_masks_hold(name):
+    """Also where a tile ends with the array."""
+    module = parse(KERNEL.format(masks=MASKS[name], mask="%mask", between=""))
+    changed = without_stores(run(module, "version-full-tiles").module, ".whole")
+    whole = set()
+    for n, m in NUMBERS:
+        results = []
+        for each in (module, changed):
+            y = np.full(128, -1, np.float32)
+            interpret(each, "k", (2,), [np.ones(128, np.float32), y, np.zeros(1, np.int32), n, m])
+            results.append(y.reshape(2, 64))
+        for expected, left in zip(*results, strict=True):
+            whole.add(holds := bool((expected == 1).all()))
+            assert (left == (-1 if holds else expected)).all(), (n, m)
+    assert whole == {True, False}
 
 
 @pytest.mark.parametrize("what", ["", "volatile", "predicated"])
