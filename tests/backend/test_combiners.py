@@ -14,10 +14,11 @@ from tests.backend.test_layout_scan import ACROSS_WARPS, LAYOUTS, machine, threa
 from tests.backend.thread_coordinates import coordinates
 from tests.sizes import for_each
 from tileir.backend.codegen.combiners import combine_named
-from tileir.backend.codegen.emit.reduction import reduce_tile
+from tileir.backend.codegen.emit.reduction import _across_lanes, _splits, reduce_tile
 from tileir.backend.layouts.reduction_plan import divided_result, reduction_bytes
-from tileir.backend.simt.machine import ThreadValues
-from tileir.layout import Layout, layout
+from tileir.backend.simt.machine import SimtThread, ThreadValues
+from tileir.backend.simt.memory import SimtMemory
+from tileir.layout import Layout, Repeat, layout
 from tileir.layout_tilings import blocked_layout
 from tileir.machine import dtype_of
 from tileir.ops.reduce import Combiner, Reduce
@@ -35,6 +36,23 @@ TILES: dict[str, tuple[Layout, tuple[int, ...]]] = {
     "eight warps": (layout(1, ((1,),), LANES, ((64,), (128,), (256,))), (500,)),
     "lanes along both": (
         layout(2, ((1, 0), (2, 0)), ((0, 1), (0, 2), (0, 4), (0, 8), (4, 0))), (8, 13),
+    ),
+    "registers of padding": (layout(1, ((64,), (128,)), (*LANES[1:], (1,)), ((2,),)), (60,)),
+    "rows of padding": (
+        layout(2, ((4, 0), (8, 0), (1, 0)), tuple((0, n) for n in (1, 2, 4, 8, 16)), ((2, 0),)),
+        (4, 30),
+    ),
+    "more rows than lanes": (
+        layout(2, tuple((n, 0) for n in (1, 2, 4)), ((8, 0), (16, 0), (0, 1), (32, 0), (64, 0))),
+        (100, 2),
+    ),
+    "six warps": (
+        layout(2, ((1, 0),), tuple((0, n) for n in (1, 2, 4, 8, 16)), ((2, 0),),
+               repeats=(Repeat("warp", 3, 1),)), (4, 90),
+    ),
+    "six warps, three of a column": (
+        layout(2, ((1, 0),), tuple((0, n) for n in (1, 2, 4, 8, 16)), ((0, 32),),
+               repeats=(Repeat("warp", 3, 0),)), (6, 60),
     ),
 }  # fmt: skip
 """Layouts of tiles, and their shapes."""
@@ -192,3 +210,46 @@ def test_only_sums_may_be_fused_with_multiplications(name: str) -> None:
     thread: Any = Thread()
     combine_named(thread, name, F32 if name[0] == "f" else I32, None, None)
     assert set(flags) <= {""} if name != "fadd" else flags == ["contract"]
+
+
+class CostThread(SimtThread):
+    """A warp whose shuffles and selects are counted: a shuffle costs as much as two selects."""
+
+    cost = 0.0
+
+    def shuffle_xor(self, element: Any, a: Any, mask: int) -> Any:
+        self.cost += 2
+        return super().shuffle_xor(element, a, mask)
+
+    def select(self, element: Any, condition: Any, a: Any, b: Any) -> Any:
+        self.cost += 1
+        return super().select(element, condition, a, b)
+
+
+@for_each("count", (1, 2, 3, 4, 6, 8, 12, 16, 32))
+@for_each("masks", range(6))
+@for_each("join_cost", (1.0, 4.0))
+def test_lanes_share_items_in_as_many_steps_as_cost_least(
+    count: int, masks: int, join_cost: float
+) -> None:
+    """Of all that are possible, by what they execute."""
+    costs = []
+    steps = min(masks, (count & -count).bit_length() - 1)
+    for splits in range(steps + 1):
+        lowering = machine(0, 1)
+        lowering.thread = thread = CostThread(32, (0, 0, 0), (1, 1, 1), SimtMemory(0))
+
+        def join(a: Any, b: Any, thread: Any = thread) -> Any:
+            thread.cost += join_cost
+            return (ThreadValues(a[0].array + b[0].array),)
+
+        lanes = np.arange(32, dtype=np.int32)
+        items: Any = [(ThreadValues(lanes + 100 * n),) for n in range(count)]
+        bits = [1 << bit for bit in range(masks)]
+        results = _across_lanes(lowering, [I32], items, bits, join, splits)
+        groups = lanes >> masks
+        for n, (result,) in enumerate(results):
+            sums = np.bincount(groups, lanes + 100 * n)
+            assert (result.array == sums[groups]).all()
+        costs.append(thread.cost)
+    assert costs[_splits(count, masks, join_cost)] == min(costs)
