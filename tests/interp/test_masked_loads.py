@@ -56,6 +56,25 @@ def test_other_lanes_are_undefined(lane: int) -> None:
     fails("TIR0505", "store %to", TEXT, 1, mask, filler, predicate, stored, x, y)
 
 
+@pytest.mark.parametrize("filler", ["", ", %i"])
+def test_what_was_never_written_is_undefined_in_lanes_that_load_it(filler: str) -> None:
+    """Some elements are written before the load, under the mask that is otherwise the filler's."""
+    text = TEXT.replace("  @%f.on %filler = add i32<8> %i, 100", "  store %from, %i, %f.on")
+    text = text.replace("%m.on, %filler", f"%m.on{filler}")
+    mask, written, predicate = bits(0), bits(1), bits(2)
+    loaded = mask & written
+    defined = predicate & ((1 - mask) | loaded if filler else loaded)
+    for lane in range(8):
+        stored = (np.arange(8) == lane).astype(np.int8)
+        x, y = np.zeros(8, np.int32), np.zeros(8, np.int32)
+        arguments = (1, mask, written, predicate, stored, x, y)
+        if defined[lane]:
+            run(text, *arguments, uninitialised=["x"])
+            assert y.tolist() == (stored * np.arange(8)).tolist()
+        else:
+            fails("TIR0505", "store %to", text, *arguments, uninitialised=["x"])
+
+
 ATOMIC = f"""
 define kernel void @k(i8* %m, i8* %f, i8* %p, i8* %s, i32* %x, i32* %y) {{
 entry:

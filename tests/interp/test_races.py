@@ -262,6 +262,33 @@ def test_a_release_to_a_block_orders_nothing_for_others(scope: str) -> None:
     fails("TIR0517", "", body, 2, x, flag)
 
 
+EACH_STORES = """
+define kernel void @k(i32* %x) {
+entry:
+  %me = program_id i32 {axis = 0}
+  %p = getelementptr i32* %x, PLACE
+  store %p, %me
+  ret
+}
+"""
+
+
+@pytest.mark.parametrize("batch", [1, 2, 3, 5])
+def test_what_is_ordered_is_so_in_batches_of_any_size(
+    batch: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A batch that is full is checked with what the instance knows then, if it knows anything."""
+    monkeypatch.setattr(races, "BATCH", batch)
+    for place, races_there in (("%me", False), ("i32 0", True)):
+        body = EACH_STORES.replace("PLACE", place)
+        if races_there:
+            fails("TIR0517", "store", body, 4, np.zeros(4, np.int32))
+        else:
+            run(body, 4, np.zeros(4, np.int32))
+    for scope in ("cta", "gpu"):
+        test_a_release_to_a_block_orders_nothing_for_others(scope)
+
+
 @for_each("seed", range(50))
 def test_published_clocks_join_as_arrays_do(seed: int) -> None:
     choose = np.random.default_rng(seed)
