@@ -34,6 +34,9 @@ TILES: dict[str, tuple[Layout, tuple[int, ...]]] = {
     "no padding": (ACROSS_WARPS, (8, 64)),
     "three warps": (LAYOUTS["three warps"], (1, 150)),
     "eight warps": (layout(1, ((1,),), LANES, ((64,), (128,), (256,))), (500,)),
+    "twelve warps": (
+        layout(1, ((1,),), LANES, ((64,), (128,)), repeats=(Repeat("warp", 3, 0),)), (700,),
+    ),
     "lanes along both": (
         layout(2, ((1, 0), (2, 0)), ((0, 1), (0, 2), (0, 4), (0, 8), (4, 0))), (8, 13),
     ),
@@ -116,13 +119,22 @@ def largest(name: str, operands: list[ThreadValues]) -> list[ThreadValues]:
     return [ThreadValues(np.where(first, a, b)), ThreadValues(np.where(first, i, j))]
 
 
-def reduce_on_threads(op: Any, it: Layout, operands: list[Any], takes_part: Any) -> list[Any]:
-    """The results of `op` on the threads of a block. Bytes before and after those that are
-    allocated for it keep what they hold."""
+def reduce_on_threads(
+    op: Any, it: Layout, operands: list[Any], takes_part: Any, loads: list[int]
+) -> list[Any]:
+    """The results of `op` on the threads of a block, which append to `loads` the bytes of each load
+    of shared memory. Bytes before and after those that are allocated for it keep what they hold."""
     offset, size = 64, reduction_bytes(op)
     lowering = machine(offset + size + 64, it.size("warp"))
     thread: Any = lowering.thread
     thread.call_function = largest
+    load = thread.load_shared
+
+    def load_shared(element: Any, count: int, at: Any) -> Any:
+        loads.append(element.bytes * count)
+        return load(element, count, at)
+
+    thread.load_shared = load_shared
     before = thread.memory.shared.copy()
     lowering.scratch = {op: offset}
     for value, array in zip(op.values, operands, strict=True):
@@ -132,6 +144,7 @@ def reduce_on_threads(op: Any, it: Layout, operands: list[Any], takes_part: Any)
     results = reduce_tile(lowering, op)
     for part in (slice(None, offset), slice(offset + size, None)):
         assert (thread.memory.shared[part] == before[part]).all()
+    assert set(loads) <= {1, 2, 4, 8, 16}  # the bytes that a load may have
     return results
 
 
@@ -175,7 +188,7 @@ def check_reduction(tile: str, name: str, elements: list[Any], seed: int) -> Non
     else:
         operands = [numbers(rng, name, elements[0], shape)]
         expected = [combined(name, elements[0], np.moveaxis(operands[0], axis, 0), rows)]
-    results = reduce_on_threads(op, it, operands, takes_part)
+    results = reduce_on_threads(op, it, operands, takes_part, [])
     for fragment, values in zip(results, expected, strict=True):
         check_known(target, fragment, values, rows.any(0), signed=name == "fadd")
 
@@ -253,3 +266,35 @@ def test_lanes_share_items_in_as_many_steps_as_cost_least(
             assert (result.array == sums[groups]).all()
         costs.append(thread.cost)
     assert costs[_splits(count, masks, join_cost)] == min(costs)
+
+
+COLUMNS = layout(
+    2, ((0, 1), (0, 2)), tuple((0, n) for n in (4, 8, 16, 32, 64)), ((1, 0), (2, 0))
+)  # fmt: skip
+
+
+@for_each(
+    ("it", "element", "expected"),
+    [
+        (TILES["three warps"][0], I32, [4] * 3),
+        (TILES["twelve warps"][0], I8, [4] * 3),
+        (TILES["twelve warps"][0], I32, [16] * 3),
+        (TILES["twelve warps"][0], I64, [16] * 6),
+        (TILES["eight warps"][0], I64, [8]),
+        (COLUMNS, I8, [4] * 4),
+        (COLUMNS, I32, [16] * 4),
+        (COLUMNS, I64, [16] * 8),
+        (COLUMNS, I1, [1] * 16),
+    ],
+)  # fmt: skip
+def test_what_warps_combined_is_loaded_in_wide_vectors(
+    it: Layout, element: Any, expected: list[int]
+) -> None:
+    """One number of each warp; each lane one of them where there are many and a single result."""
+    shape, loads = it.extents, []
+    axis = 1 if shape[0] == 1 else 0
+    values = np.ones(shape, dtype_of(element))
+    op = Reduce((Value(Tile(element, shape, it)),), axis=axis, combiner=Combiner.XOR)
+    (result,) = reduce_on_threads(op, it, [values], np.ones(shape, np.bool_), loads)
+    assert loads == expected
+    assert all((x.array == shape[axis] % 2).all() for x in result)
