@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import random
+from itertools import combinations, product
 
 import numpy as np
 import pytest
 
 from tests.backend.shared_memory.races import races_without_barriers
-from tests.sizes import few_or_all
+from tests.sizes import few_or_all, for_each
 from tileir import Module
 from tileir.backend.compile import Options, run_pipeline
 from tileir.backend.executors import SimtExecutor
+from tileir.backend.shared_memory.byte_ranges import byte_ranges, ranges_disjoint
 from tileir.backend.target import target
-from tileir.builder import F32, I32, Builder, Expr, pointer
+from tileir.builder import F16, F32, F64, I8, I32, Builder, Expr, pointer
 
 WIDTHS, FIRST, SIZE = (1, 32, 128), 1024, 2048
 NUMBERS = (0, 1, 2, 3, 7, -1)
@@ -103,3 +105,37 @@ def test_many_accesses_through_any_of_several_parameters(stored: str) -> None:
     function = run_pipeline(b.module(), target("sm_90"), options, None).stages["barriers"].kernel()
     names = [op.mnemonic for op in function.ops if op.mnemonic in ("store", "gpu.barrier")]
     assert names == ["gpu.barrier", *["store"] * 4]
+
+
+def test_ranges_of_bytes_are_disjoint_where_they_share_none() -> None:
+    ends = list(combinations(range(5), 2))
+    for a, b in product(ends, repeat=2):
+        shared = set(range(*a)) & set(range(*b))
+        assert ranges_disjoint(a, b) == (not shared)
+        assert not ranges_disjoint(a, None) and not ranges_disjoint(None, b)
+
+
+@for_each("seed", range(40))
+def test_the_bytes_that_a_pointer_may_reach_are_those_of_all_numbers(seed: int) -> None:
+    """From the first byte of the lowest element to the last byte of the highest, of a pointer that
+    numbers of known ranges move in one or several steps, and of a tile of pointers."""
+    choose = random.Random(seed)
+    element = choose.choice((I8, F16, F32, F64))
+    b, starts = Builder(), {0}
+    with b.kernel("k", x=pointer(element), n=I32) as (x, n):
+        place = x
+        for _ in range(choose.randint(1, 3)):
+            low, count = choose.randint(-9, 9), choose.choice((1, 2, 8))
+            moved = (n & (count - 1)) + low
+            starts = {s + low + i for s in starts for i in range(count)}
+            if choose.random() < 0.3:
+                moved = moved + b.arange(16)
+                starts = {s + i for s in starts for i in range(16)}
+            place = place + moved
+        value = place.load()
+        place.store(value)
+    function = b.module().kernel()
+    (store,) = (op for op in function.ops if op.mnemonic == "store")
+    expected = min(starts) * element.bytes, (max(starts) + 1) * element.bytes
+    assert byte_ranges(function)[store.pointer] == expected
+    assert byte_ranges(function)[function.parameters[0].value] == (0, element.bytes)
