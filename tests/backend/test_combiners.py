@@ -77,7 +77,7 @@ OF_BITS: dict[str, Callable[..., Any]] = FUNCTIONS | {
 
 
 def numbers(rng: np.random.Generator, name: str, element: Any, shape: tuple[int, ...]) -> Any:
-    """Random numbers whose sums and products are exact; of integers, those of a few bits, next to
+    """Random numbers whose results are exact; of integers, those of a few bits, next to
     the ends of the type, or any."""
     dtype = dtype_of(element)
     if element is I1:
@@ -98,7 +98,7 @@ def numbers(rng: np.random.Generator, name: str, element: Any, shape: tuple[int,
     return values.astype(dtype)
 
 
-def combined(name: str, element: Any, values: Any, takes_part: Any) -> Any:
+def combine_rows(name: str, element: Any, values: Any, takes_part: Any) -> Any:
     """The rows of `values` that take part, combined one after the other."""
     combine: Any = (OF_BITS if element is I1 else FUNCTIONS)[name]
     unsigned = name[0] == "u" and element is not I1
@@ -148,14 +148,14 @@ def reduce_on_threads(
     return results
 
 
-def check_known(
-    it: Layout, fragment: Any, expected: Any, known: Any, *, signed: bool = False
+def check_defined(
+    it: Layout, fragment: Any, expected: Any, is_defined: Any, *, signed: bool = False
 ) -> None:
-    """Check the results that `known` says are defined. NaN equals NaN; if `signed`, -0.0 is not
+    """Check the results where `is_defined` holds. NaN equals NaN; if `signed`, -0.0 is not
     0.0."""
     for register, values in enumerate(fragment):
         for x, v in zip(values.array, coordinates(it, register), strict=True):
-            if all(a < n for a, n in zip(v, known.shape, strict=True)) and known[v]:
+            if all(a < n for a, n in zip(v, is_defined.shape, strict=True)) and is_defined[v]:
                 same = x == expected[v] or (x != x and expected[v] != expected[v])
                 assert same, (register, v, x, expected[v])
                 assert not signed or np.signbit(x) == np.signbit(expected[v])
@@ -187,10 +187,10 @@ def check_reduction(tile: str, name: str, elements: list[Any], seed: int) -> Non
         expected = [of_rows.max(0), of_rows.argmax(0)]
     else:
         operands = [numbers(rng, name, elements[0], shape)]
-        expected = [combined(name, elements[0], np.moveaxis(operands[0], axis, 0), rows)]
+        expected = [combine_rows(name, elements[0], np.moveaxis(operands[0], axis, 0), rows)]
     results = reduce_on_threads(op, it, operands, takes_part, [])
     for fragment, values in zip(results, expected, strict=True):
-        check_known(target, fragment, values, rows.any(0), signed=name == "fadd")
+        check_defined(target, fragment, values, rows.any(0), signed=name == "fadd")
 
 
 @pytest.mark.parametrize("tile", TILES)
@@ -210,7 +210,7 @@ def test_functions_of_two_numbers_of_different_sizes(tile: str, seed: int) -> No
 
 @for_each("name", FUNCTIONS)
 def test_only_sums_may_be_fused_with_multiplications(name: str) -> None:
-    """The flag of a product would let it be fused with an addition of the program."""
+    """The flag of a multiplication would let it be fused with an addition of the program."""
     flags: list[str] = []
 
     class Thread:

@@ -12,7 +12,7 @@ WIDTH = 64
 """Elements of a tile, of which each thread of two warps holds one."""
 
 Displacement = tuple[int, int, int]
-"""A constant, and the factors of two numbers."""
+"""A constant, and the coefficients of two numbers."""
 
 NUMBERS = (range(4), range(2, 6))
 """What `%low` and `%high` may be."""
@@ -30,15 +30,15 @@ def place(name: str, of: Displacement) -> str:
 """
 
 
-def drawn(choose: random.Random) -> Displacement:
-    factors = (0, 0, 1, -1, 32, 64, -64, 128)
+def random_displacement(choose: random.Random) -> Displacement:
+    coefficients = (0, 0, 1, -1, 32, 64, -64, 128)
     start = choose.choice((0, 0, 64, -64, 128, 256, 448, 512, -192, -448))
-    return start, choose.choice(factors), choose.choice(factors)
+    return start, choose.choice(coefficients), choose.choice(coefficients)
 
 
 def differences(one: Displacement, other: Displacement, *, same: bool) -> set[int]:
     """By how much one displacement may exceed the other. Without `same`, a number that has
-    different factors may be another one in each."""
+    different coefficients may be another one in each."""
     parts: list[set[int]] = [{one[0] - other[0]}]
     for a, b, values in zip(one[1:], other[1:], NUMBERS, strict=True):
         pairs = [(n, m) for n, m in product(values, repeat=2) if n == m or not (same or a == b)]
@@ -47,10 +47,10 @@ def differences(one: Displacement, other: Displacement, *, same: bool) -> set[in
 
 
 @for_each("seed", range(80))
-def test_threads_wait_wherever_two_displacements_may_meet(seed: int) -> None:
-    """No thread waits where tiles are the same or apart, whatever the numbers are."""
+def test_threads_wait_wherever_two_displacements_may_overlap(seed: int) -> None:
+    """No thread waits where tiles are the same or disjoint, whatever the numbers are."""
     choose = random.Random(seed)
-    first, second = drawn(choose), drawn(choose)
+    first, second = random_displacement(choose), random_displacement(choose)
     if choose.random() < 0.5:
         second = (choose.choice((0, 64, 256, -256, 448)), *choose.choice((first[1:], (0, 0))))
     kinds = [kind for kind, _ in barriers_of(
@@ -61,6 +61,6 @@ def test_threads_wait_wherever_two_displacements_may_meet(seed: int) -> None:
     distances = differences(first, second, same=True)
     if any(0 < abs(d) < WIDTH for d in distances):
         assert kinds == ["block"], (first, second)
-    apart = differences(first, second, same=False)
-    if distances == {0} or min(apart) >= WIDTH or max(apart) <= -WIDTH:
+    disjoint = differences(first, second, same=False)
+    if distances == {0} or min(disjoint) >= WIDTH or max(disjoint) <= -WIDTH:
         assert not kinds, (first, second)

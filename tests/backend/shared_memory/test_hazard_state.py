@@ -1,4 +1,4 @@
-"""What is known of accesses since the last barrier: copied, joined, and ended by barriers."""
+"""What is results of accesses since the last barrier: copied, joined, and ended by barriers."""
 
 from __future__ import annotations
 
@@ -53,10 +53,10 @@ def state(choose: random.Random) -> HazardState:
 
 def facts(of: HazardState) -> set[Any]:
     """All that a state knows, one by one."""
-    known: set[Any] = {("shared", *x) for x in of.shared}
-    known |= {("near", x) for x in of.near} | {("acquired", x) for x in of.acquired}
-    known |= {("fenced",)} if of.fenced else set()
-    return known | {("touched", base, x) for base, each in of.touched.items() for x in each}
+    results: set[Any] = {("shared", *x) for x in of.shared}
+    results |= {("near", x) for x in of.near} | {("acquired", x) for x in of.acquired}
+    results |= {("fenced",)} if of.fenced else set()
+    return results | {("touched", base, x) for base, each in of.touched.items() for x in each}
 
 
 @for_each("seed", range(200))
@@ -74,8 +74,8 @@ def test_paths_are_joined_and_copies_are_separate(seed: int) -> None:
     assert copied.join(other) is not second.issubset(first)
     assert facts(copied) == first | second
     assert facts(one) == first and facts(other) == second
-    again = copied.copy()
-    assert not again.join(one) and not again.join(other)
+    joined = copied.copy()
+    assert not joined.join(one) and not joined.join(other)
 
 
 @for_each("scope", SyncScope)

@@ -140,7 +140,7 @@ define kernel void @k(i32 %n) {{
 entry:
   %i = make_range i32<16>
   %m = and i32 %n, 15
-  %f = mul i32 %m, {factor} {{overflow = nsw}}
+  %f = mul i32 %m, {coefficient} {{overflow = nsw}}
   %g = splat i32<16> %f
   %s = mul i32<16> %i, {step} {{overflow = nsw}}
   %b = add i32<16> %s, {start} {{overflow = nsw}}
@@ -151,18 +151,20 @@ entry:
 """
 
 
-@for_each("factor", (-3, -1, 1, 2))
+@for_each("coefficient", (-3, -1, 1, 2))
 @for_each("relation", ("slt", "sle", "ult", "ule"))
 @for_each("step", (1, 3))
 def test_an_access_reaches_what_its_mask_selects_for_any_number(
-    factor: int, relation: str, step: int
+    coefficient: int, relation: str, step: int
 ) -> None:
     """A number in the comparison, which is known to be within 0 and 15, moves the end."""
     for start, bound in itertools.product((0, 45), (1, 7, 44, 50)):
-        text = SHIFTED.format(factor=factor, relation=relation, step=step, start=start, bound=bound)
+        text = SHIFTED.format(
+            coefficient=coefficient, relation=relation, step=step, start=start, bound=bound
+        )
         function = parse(text).kernel()
         (mask,) = (v for op in function.ops for v in op.results if v.name == "mask")
         (reach,) = extents(mask, (16,), addresses(function), function)
         for n, i in itertools.product(range(16), range(16)):
-            value = element("i32", relation, start + step * i + factor * n)
+            value = element("i32", relation, start + step * i + coefficient * n)
             assert not RELATIONS[relation](value, bound) or i < reach, (start, bound, n, i)
