@@ -27,6 +27,7 @@ from tileir.backend.layouts.shape_ops import (
     is_layout_only,
     operand_layout,
     operand_layout_of,
+    result_layout,
     transposed_layout,
 )
 from tileir.backend.stage import has_op
@@ -444,12 +445,15 @@ def _is_index(name: str, index: int) -> bool:
 
 def _layout_from_operands(op: Op, planned: Layout | None) -> Layout | None:
     """The layout of the results of an op whose operands determine it, or `planned` if they allow
-    it. A reshape that moves elements becomes a reshape that moves none and a conversion:
-    conversions choose where elements are placed in shared memory, whereas a reshape stores them in
-    row-major order."""
+    it. A reshape or join that moves elements becomes one that moves none, and a conversion:
+    conversions choose where elements are placed in shared memory, whereas reshapes and joins store
+    them in row-major order. So does a concatenation or split if that is possible."""
     if isinstance(op, Reshape) and not is_layout_only(op):
         moved = cast(Tile, op.value.type)
         return cast(Layout, moved.layout).reshape(moved.shape, shape_of(op.to))
+    if op.mnemonic in HALVES and planned and isinstance(first := op.inputs[0].type, Tile):
+        stays = operand_layout_of(op, planned) == first.layout
+        return planned if stays else result_layout(op, first.layout)
     if op.mnemonic != "reduce":
         return None
     from tileir.backend.layouts.reduction_plan import divided_result, may_read_in

@@ -26,9 +26,10 @@ from tileir.backend.layouts.anchors import (
 from tileir.backend.layouts.shape_ops import (
     HALVES,
     is_layout_only,
+    layout_after,
+    layout_before,
     operand_layout,
-    operand_layout_of,
-    result_layout,
+    tile_type_of,
     transposed_layout,
 )
 from tileir.effects import Effects
@@ -36,7 +37,7 @@ from tileir.field import Successor
 from tileir.ir import Function
 from tileir.layout import Layout
 from tileir.op import Op
-from tileir.types import Buffer, Tile, Type, shape_of
+from tileir.types import Buffer, Tile, shape_of
 from tileir.values import Operand, Value
 
 if TYPE_CHECKING:
@@ -48,12 +49,6 @@ _COPY = "gpu.async_copy"
 
 PRIVATE = frozenset({"gpu.private_load", "gpu.private_store"})
 """Ops on a buffer, the first operand, that has the layout of the tiles that pass through it."""
-
-_FEW_INDICES = 8
-"""Indices that a thread may carry through a loop to save a conversion."""
-
-UNPACKED = frozenset({*HALVES, "reshape", "gpu.local_load"})
-"""Ops whose results are words, or elements that are unpacked of them."""
 
 
 class LayoutPreference:
@@ -283,6 +278,7 @@ class ComponentLayouts:
             *self._preferences_of_reductions(root),
             *self._preferences_of_users(root),
         ]
+        votes += self._preferences_of_halves(root, votes)
         carried = self._reductions_in_loops(root)
         offered = [
             *(v.layout for v in votes),
@@ -431,6 +427,29 @@ class ComponentLayouts:
             if layout is not None:
                 yield LayoutPreference(layout, weight * result.size * result.element.bytes)
 
+    def _preferences_of_halves(
+        self, root: Value, votes: Sequence[LayoutPreference]
+    ) -> Iterable[LayoutPreference]:
+        """Preferences derived from joined halves that would be exchanged in the only layout that is
+        voted for."""
+        joined = [o for o in self.reductions.get(root, ()) if o[0].mnemonic != "reduce"]
+        if not joined or len(requested := {vote.layout for vote in votes}) != 1:
+            return
+        from tileir.backend.layouts.joined_halves import JoinedHalves  # few kernels need it
+
+        halves = JoinedHalves(self.definitions, self._layout_of_half)
+        for op, weight in joined:
+            result = cast(Tile, op.results[0].type)
+            if (layout := halves.layout(op.results[0], *requested)) is not None:
+                yield LayoutPreference(layout, weight * result.size * result.element.bytes)
+
+    def _layout_of_half(self, half: Operand) -> Layout | None:
+        """The layout of `half` if it does not follow users; None where it is decided already."""
+        if not self._counts(half) or self._is_decided(half, ()):
+            return None
+        rows = self._layout_of_rows(self._root(cast(Value, half)))
+        return rows or self.anchors.default_layout(cast(Tile, half.type))
+
     def _preferences_of_users(self, root: Value) -> Iterable[LayoutPreference]:
         """Preferences of the users of free loads, through layout-only ops."""
         if not self._is_free(root):
@@ -452,27 +471,15 @@ class ComponentLayouts:
         return all(self.anchors.loads_as_well(op, layout) for op in loads)
 
     def _demanded_of_words(self, root: Value) -> Layout | None:
-        """The layout in which users need a component of words that are unpacked, of transposed
-        values, or of indices, masks or loaded values that a loop carries: shifting, joining or
-        repeating them in several threads costs less than moving them."""
-        values = list(self._members(root))
-        computed = [op.mnemonic for v in values if (op := self.definitions.get(v)) is not None]
-        has_floats = any(cast(Any, tile_type_of(v.type)).element.is_float for v in values)
-        carried = len(computed) < len(values) and not (computed and has_floats)
-        rearranged = bool(self.takers.get(root)) or not UNPACKED.isdisjoint(computed)
-        rearranged = rearranged or self._is_transposed(values)
-        if not carried and not rearranged:
-            return None
-        demands = (self._layout_demanded_by_users(v) for v in values)
-        demanded = next((d for d in demands if d is not None), None)
-        if demanded is None or rearranged or not computed:
-            return demanded
-        return demanded if demanded.size("register") <= _FEW_INDICES else None
+        """The layout in which users need a component of words that are unpacked, or of other values
+        that cost less to compute there than to move."""
+        from tileir.backend.layouts.unpacked_words import most_registers
 
-    def _is_transposed(self, values: Iterable[Value]) -> bool:
-        """Whether a transpose reads any of `values`."""
-        users = uses(self.function)
-        return any(op.mnemonic == "trans" for v in values for op in users.get(v, ()))
+        values, is_reshaped = self._members(root), bool(self.takers.get(root))
+        limit = most_registers(self.function, self.definitions, values, is_reshaped)
+        demands = (self._layout_demanded_by_users(v) for v in values) if limit else ()
+        demanded = next((d for d in demands if d is not None), None)
+        return demanded if demanded is not None and demanded.size("register") <= limit else None
 
     def _is_staged(self, root: Value) -> bool:
         """Whether a component has elements that are read from shared memory."""
@@ -565,11 +572,8 @@ class ComponentLayouts:
         assigned = self.fixed.get(result) or self._layout(result)
         if follows or op.shares_layout:
             return assigned
-        if op.mnemonic in HALVES:
-            return operand_layout_of(op, assigned)
-        if is_layout_only(op):
-            return operand_layout(op, operand, assigned)
-        return assigned.reshape(shape_of(result.type), operand.shape)
+        moved = op.mnemonic not in HALVES and is_layout_only(op)
+        return operand_layout(op, operand, assigned) if moved else layout_before(op, assigned)
 
     def _is_free(self, value: Value) -> bool:
         """Whether `value` has the layout of a free load."""
@@ -585,11 +589,7 @@ class ComponentLayouts:
             if not self._counts(result) or (waits and result not in self.fixed):
                 continue
             assigned = self.fixed.get(result) or self._layout(result)
-            if op.mnemonic in HALVES:
-                layout = operand_layout_of(op, assigned)
-            else:
-                layout = assigned.reshape(shape_of(result.type), shape_of(op.inputs[0].type))
-            if layout is not None:
+            if (layout := layout_before(op, assigned)) is not None:
                 for trans in self._source(op.inputs[0])[1]:
                     layout = operand_layout(trans, cast(Tile, trans.inputs[0].type), layout)
                 return layout
@@ -642,9 +642,7 @@ class ComponentLayouts:
             return assigned.slice(cast(Any, op).axis)
         for trans in reversed(path):
             assigned = transposed_layout(trans, assigned)
-        if op.mnemonic in HALVES:
-            return result_layout(op, assigned)
-        return assigned.reshape(shape_of(op.inputs[0].type), shape_of(op.results[0].type))
+        return layout_after(op, assigned)
 
     def _laid_out_source(self, source: Operand) -> Layout | None:
         """The layout of the operand of a reduction or a reshape; None while it is being chosen."""
@@ -655,8 +653,3 @@ class ComponentLayouts:
         if value not in self.fixed and self.chosen.get(self._root(value), assigned) is None:
             return None
         return self.fixed.get(value) or self._layout(value)
-
-
-def tile_type_of(type: Type) -> Type:
-    """The type itself; for a buffer, the type of its tiles."""
-    return type.tile if isinstance(type, Buffer) else type

@@ -9,7 +9,7 @@ from typing import Any, cast
 
 from tileir.layout import AXES, Layout, Repeat, Vector, differs_in_units, layout
 from tileir.op import Op
-from tileir.types import Tile, shape_of
+from tileir.types import Buffer, Tile, Type, shape_of
 
 
 def join_layout(half: Layout) -> Layout:
@@ -83,6 +83,22 @@ def operand_layout_of(op: Op, result: Layout) -> Layout | None:
         return join_layout(result)
     low, high = attributes.low.type.shape, attributes.high.type.shape
     return part_layout(result, attributes.axis, low[attributes.axis]) if low == high else None
+
+
+def layout_before(op: Op, result: Layout) -> Layout | None:
+    """The layout that the operand of a reshape, or operands of such an op, need when the result has
+    layout `result`; None where the elements change hands."""
+    if op.mnemonic in HALVES:
+        return operand_layout_of(op, result)
+    return result.reshape(shape_of(op.results[0].type), shape_of(op.inputs[0].type))
+
+
+def layout_after(op: Op, source: Layout) -> Layout | None:
+    """The layout of the result of a reshape, or of such an op, whose operand has layout `source`;
+    None where the elements change hands."""
+    if op.mnemonic in HALVES:
+        return result_layout(op, source)
+    return source.reshape(shape_of(op.inputs[0].type), shape_of(op.results[0].type))
 
 
 def stays(op: Op) -> bool:
@@ -169,3 +185,8 @@ def transposed_layout(op: Op, layout: Layout) -> Layout:
 def _order(op: Op, rank: int) -> tuple[int, ...]:
     order = cast(Any, op).order
     return tuple(reversed(range(rank))) if order is None else order
+
+
+def tile_type_of(type: Type) -> Type:
+    """The type itself; for a buffer, the type of its tiles."""
+    return type.tile if isinstance(type, Buffer) else type
