@@ -123,9 +123,13 @@ def _fold_accumulators(function: Function, context: Context) -> Function:
 
 def _strip_mine(module: Module, context: Context) -> PassResult:
     """Strip-mine the kernel. If that would pass chunks from one loop to another through private
-    memory, tiles that are computed element by element and fit the registers stay whole."""
+    memory, tiles that are computed element by element and fit the registers stay whole. Chunks of
+    extended numbers are compared before the extension."""
+    from tileir.backend.transforms.narrow_extremes import narrow_extremes
+
     warps = context.options.num_warps or 0
-    result = strip_mine_kernel(module, context.kernel, warps=warps, shared=True)
+    narrow = with_function(module, narrow_extremes(module.functions[context.kernel]))
+    result = strip_mine_kernel(narrow, context.kernel, warps=warps, shared=True)
     if not has_op(cast(Module, result.ir).functions[context.kernel], "gpu.private_alloc"):
         return result
     from tileir.backend.demand import warps_of
