@@ -7,7 +7,7 @@ nano-tiles, the neighbours that one thread holds.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from math import prod
+from math import gcd, prod
 
 from tileir.layout import Layout, Repeat, Vector, layout
 
@@ -21,6 +21,7 @@ def blocked_layout(
     within: int | None = None,
     least: int = 1,
     reduced: int | None = None,
+    most: int | None = None,
 ) -> Layout:
     """A tiling that keeps neighbouring lanes on neighbouring elements (paper Figure 5).
 
@@ -28,9 +29,9 @@ def blocked_layout(
     (fewer if `vector` does not divide the extent; fewer, but at least `least`, if lanes would own
     no elements), lanes follow along `order`, warps from the slowest dimension, and registers repeat
     the block until `shape` is covered. Along the dimension `within`, unless it is the fastest, a
-    thread holds neighbours too where lanes and warps divide the extent. Warps divide the dimension
-    `reduced` only where the others leave no elements to them."""
-    steps = _block_steps(shape, order, vector, num_warps, lanes, within, least, reduced)
+    thread holds neighbours too where lanes and warps divide the extent, up to `most` of them. Warps
+    divide the dimension `reduced` only where the others leave no elements to them."""
+    steps = _block_steps(shape, order, vector, num_warps, lanes, within, least, reduced, most)
     return layout(len(shape), repeats=steps)
 
 
@@ -44,7 +45,7 @@ def rows_per_warp_layout(shape: Vector, order: Vector, vector: int, num_warps: i
 
 def _block_steps(
     shape: Vector, order: Vector, vector: int, num_warps: int, lanes: int, within: int | None,
-    least: int = 1, reduced: int | None = None,
+    least: int = 1, reduced: int | None = None, most_within: int | None = None,
 ) -> tuple[Repeat, ...]:  # fmt: skip
     """The steps of `blocked_layout`."""
     fast, extents_left = order[0], list(shape)
@@ -65,8 +66,10 @@ def _block_steps(
     if within not in (None, fast):
         along = [step for step in steps if step.dim == within]
         if prod(step.count for step in along) == shape[within]:
-            steps.remove(along[-1])
-            steps.insert(1, along[-1])
+            steps.remove(last := along[-1])
+            count = gcd(last.count, most_within or last.count)
+            steps.insert(1, Repeat("register", count, within))
+            steps.append(Repeat("register", last.count // count, within))
     return tuple(steps)
 
 

@@ -129,3 +129,16 @@ def shapes_of_streams(function: Function) -> frozenset[Vector]:
                 shape = shape_of(op.inputs[0].type)
                 depths[shape] = max(around.depth(label), depths.get(shape, 0))
     return frozenset(x for x, depth in reductions.items() if depth < others.get(x, 0))
+
+
+def stores_of_bytes(function: Function, shape: Vector) -> list[Op]:
+    """The ops that write bytes of tiles of `shape`; none in a function with transposes, whose tiles
+    of one shape may differ in the order of their dimensions."""
+    if has_op(function, "trans"):
+        return []
+    writes = (op for op in accesses(function) if op.effects & Effects.WRITE)
+    return [
+        op for op in writes
+        if isinstance(kind := op.inputs[0].type, Tile) and kind.shape == shape
+        and isinstance(kind.element, Pointer) and kind.element.pointee.bytes == 1
+    ]  # fmt: skip

@@ -15,6 +15,7 @@ from tileir.backend.layouts.access_widths import (
     accesses,
     is_access,
     shapes_of_streams,
+    stores_of_bytes,
 )
 from tileir.backend.stage import has_op
 from tileir.backend.target import LINE_BYTES, VECTOR_BYTES
@@ -58,6 +59,9 @@ _MANY_VECTORS = 4
 _FEWEST_QUOTIENTS = 16
 """Divisions of a thread, each of ten instructions or more, that take longer than a conversion
 through shared memory."""
+_BYTES_TOGETHER = VECTOR_BYTES // 2
+"""Neighbours along which a thread does not load bytes, but stores them. Threads that owned a whole
+access would not exchange them, and each lane would store to another line."""
 _STRIDE = 64
 """The assumed distance in bytes of neighbours that are a stride apart."""
 _PER_LINE = 4
@@ -555,7 +559,7 @@ class AnchorLayouts:
             if one_warp and width * self._largest.get(shape, 1) <= _REPEATED_BYTES:
                 break
             width //= 2
-        within, reduced = self._scanned.get(shape), None
+        within, reduced, most = self._scanned.get(shape), None, None
         if within is None and shape in self._multiplied:
             return rows_per_warp_layout(shape, order, width, self.num_warps)
         is_free = within is None and not self.multiplies
@@ -563,13 +567,22 @@ class AnchorLayouts:
             (axis,) = axes
             within = axis if self._loads_vectors(shape[axis]) else None
             reduced = None if self._is_written(shape) else axis
+        if is_free and within is None:
+            within, most = self._written_along(shape, order[0]), _BYTES_TOGETHER
         return blocked_layout(
-            shape, order, width, self.num_warps, within=within, least=least, reduced=reduced
-        )
+            shape, order, width, self.num_warps, within=within, least=least, reduced=reduced,
+            most=most,
+        )  # fmt: skip
 
     def _is_written(self, shape: Vector) -> bool:
         types = [op.inputs[0].type for op in accesses(self.function) if op.effects & Effects.WRITE]
         return any(shape_of(kind) == shape for kind in types)
+
+    def _written_along(self, shape: Vector, fast: int) -> int | None:
+        """The dimension, another than `fast`, along which bytes of a tile of `shape` are stored to
+        neighbouring addresses."""
+        stores = (self._request(op) for op in stores_of_bytes(self.function, shape))
+        return next((order[0] for _, order, n in stores if order[0] != fast and n > 1), None)
 
     def _has_whole_lines(self, shape: Vector, fast: int) -> bool:
         """Whether neighbours along `fast` fill whole cache lines in each access of a tile of
