@@ -73,6 +73,8 @@ class _Assignment:
         self.edges: dict[str, list[Successor]] = {}
         self.dots = _dot_layouts_of(function, anchors)
         self.cheap: set[Value] = set()
+        self.transposed: set[Value] = set()
+        """Cheap values that are transposes of others: what is computed from these is not cheap."""
         self.loaded: dict[Value, int] = {}
         """For cheap values that are computed from loaded ones: the ops that they depend on."""
         self.free = frozenset[Op]()
@@ -108,6 +110,8 @@ class _Assignment:
 
     def _is_cheap(self, op: Op) -> bool:
         if is_layout_only(op):
+            if self._is_transposed(op) or any(v in self.transposed for v in op.inputs):
+                self.transposed.update(op.results)
             return True
         loads = op.effects is Effects.READ and op.mnemonic in _REPEATED
         if loads:
@@ -125,6 +129,14 @@ class _Assignment:
             self.loaded.update(dict.fromkeys(op.results, work))
         return True
 
+    def _is_transposed(self, op: Op) -> bool:
+        """Whether `op` transposes a tile with a layout of its own. Next to dots, only their results
+        and tiles that loops carry count: what is computed from others is mostly an operand."""
+        if op.mnemonic != "trans" or self._cheap_operand(op.inputs[0]):
+            return False
+        source, defined = cast(Value, op.inputs[0]), definitions(self.function)
+        return not self.anchors.multiplies or source in self.dots.values or source not in defined
+
     def _is_short_load(self, op: Op) -> bool:
         """Whether `op` loads a vector of at most one element for each thread, or gathers so few
         elements from shared memory, which may be loaded in each requested layout: the first cache,
@@ -136,7 +148,9 @@ class _Assignment:
         return short and op.predicate is None and self.reloads
 
     def _cheap_operand(self, operand: Operand) -> bool:
-        return type(operand) is not Value or operand in self.cheap or not _is_tile(operand)
+        if type(operand) is not Value or not _is_tile(operand):
+            return True
+        return operand in self.cheap and operand not in self.transposed
 
     def _source(self, op: Op) -> Layout | None:
         """The layout of the first operand that has one, and the shape of the first operand."""

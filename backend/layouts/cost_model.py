@@ -179,17 +179,21 @@ class ComponentLayouts:
         if not results:
             return
         if op.elementwise or op.shares_layout:
-            self._see_elementwise(op, results)
+            self._see_elementwise(op, results, weight)
         elif op.mnemonic == "reduce":
             for result in results:
                 self.reductions.setdefault(self._root(result), []).append((op, weight))
         elif op.mnemonic == "reshape" or op.mnemonic in HALVES:
             self._see_reshaped(op, results, weight)
 
-    def _see_elementwise(self, op: Op, results: list[Value]) -> None:
+    def _see_elementwise(self, op: Op, results: list[Value], weight: int) -> None:
         """All operands and results of `op` are in one component."""
         for operand in (*results[1:], *op.inputs):
             self._join(results[0], operand)
+        transposes = [path[0] for v in op.inputs if (path := self._source(v)[1])]
+        if transposes:
+            sources = self.reductions.setdefault(self._root(results[0]), [])
+            sources.extend((trans, weight) for trans in transposes)
         reloaded = {v: None for v in op.inputs if v in self.loaded}
         if reloaded:
             self.reloads.setdefault(self._root(results[0]), {}).update(reloaded)
@@ -419,8 +423,8 @@ class ComponentLayouts:
         return 0 if served else vote.cost
 
     def _preferences_of_reductions(self, root: Value) -> Iterable[LayoutPreference]:
-        """Preferences derived from the operands of reductions and reshapes whose layout is already
-        known."""
+        """Preferences derived from the operands of reductions, reshapes and transposes whose layout
+        is already known."""
         for op, weight in self.reductions.get(root, ()):
             layout = self._after(op)
             result = cast(Tile, op.results[0].type)
@@ -630,7 +634,10 @@ class ComponentLayouts:
         return len(roots) == len(sources) and all(pending)
 
     def _after(self, op: Op) -> Layout | None:
-        source, path = (op.inputs[0], []) if op.mnemonic == "reduce" else self._source(op.inputs[0])
+        is_trans = op.mnemonic == "trans"
+        source, path = self._source(op.results[0] if is_trans else op.inputs[0])
+        if op.mnemonic == "reduce":
+            source, path = op.inputs[0], []
         if op.mnemonic != "reduce" and not self._is_decided(source, ()):
             return None  # it depends on this component
         if self._follows_pending(source):
@@ -642,7 +649,7 @@ class ComponentLayouts:
             return assigned.slice(cast(Any, op).axis)
         for trans in reversed(path):
             assigned = transposed_layout(trans, assigned)
-        return layout_after(op, assigned)
+        return assigned if is_trans else layout_after(op, assigned)
 
     def _laid_out_source(self, source: Operand) -> Layout | None:
         """The layout of the operand of a reduction or a reshape; None while it is being chosen."""
