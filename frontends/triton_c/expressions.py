@@ -148,7 +148,9 @@ def _holds(pointer: Item, number: Item) -> bool:
     """Whether the pointee type of `pointer` can represent `number`, so that a load may have it as
     `other`."""
     kind = pointer.kind.pointee if isinstance(pointer, TypedValue) else None
-    return isinstance(number, int) or kind is None or kind.is_float
+    if kind is None or kind.is_float:
+        return True
+    return isinstance(number, int) and values.as_kind(number, kind) == number
 
 
 def _interval(frame: Frame, node: Any) -> Item:

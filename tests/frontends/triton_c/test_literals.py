@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 import numpy as np
 import pytest
 
@@ -132,6 +134,23 @@ def test_literals_are_shifted_in_their_type_or_a_wider_one(name: str) -> None:
     assert out.tolist() == [-number, 20, -2, 750000000]
 
 
+@for_each(("name", "by"), product((n for n in TYPES if np.dtype(TYPES[n]).kind in "iu"), repeat=2))
+def test_variables_are_shifted_in_their_own_promoted_type(name: str, by: str) -> None:
+    """Whatever the type of the count."""
+    kind = np.dtype(TYPES[name]) if np.dtype(TYPES[name]).itemsize > 4 else np.dtype(np.int32)
+    kind = np.dtype(np.uint32) if name == "unsigned int" else kind
+    bits, out = 8 * kind.itemsize, np.zeros(6, np.int64)
+    body = f"""{name} x = 5; {name} y = -7; {by} n = {bits - 1}; {by} two = 2;
+        *out = x << n; *(out + 1) = x >> two; *(out + 2) = y >> two; *(out + 3) = y << two;
+        x <<= two; y >>= two; *(out + 4) = x; *(out + 5) = y;"""
+    parse(f"kernel void k(long* out) {{ {body} }}").kernel()[(1,)](out, on="interpreter")
+    x, y = np.array([5]).astype(TYPES[name]), np.array([-7]).astype(TYPES[name])
+    wide, low = x.astype(kind), y.astype(kind)
+    expected = [wide << bits - 1, wide >> 2, low >> 2, low << 2]
+    expected += [(wide << 2).astype(TYPES[name]), (low >> 2).astype(TYPES[name])]
+    assert out.tolist() == [int(n.astype(np.int64)[0]) for n in expected]
+
+
 def test_casts_fill_tiles() -> None:
     out = np.zeros((4, 8), np.int32)
     body = """int i[8] = 0 ... 8; int r[4] = 0 ... 4;
@@ -176,3 +195,29 @@ def test_literals_next_to_floats_have_their_type(name: str, literal: str) -> Non
     )
     a, b = x[0], kind(number)
     assert out.tolist() == [a + b, a * b, max(a, b), a < b]
+
+
+ENDS = [(1 << bits) + d for bits in (1, 7, 8, 15, 16, 31, 32, 62) for d in (-1, 0)]
+
+
+@for_each("name", TYPES)
+@for_each("number", ["true", "2.5", *(str(n) for n in ENDS)])
+def test_a_number_chosen_instead_of_a_load_is_of_the_type_of_both(name: str, number: str) -> None:
+    """The load gives it where its type has the number. Lanes at and around the condition's end."""
+    kind, is_float = np.dtype(TYPES[name]), number == "2.5" or np.dtype(TYPES[name]).kind == "f"
+    if name == "half" and float(number.replace("true", "1")) > 60000:
+        return
+    wide = "double" if is_float else "long"
+    text = f"""kernel void k({name}* x, {wide}* out, int n) {{ int i[8] = 0 ... 8;
+        *(out + i) = i < n ? *(x + i) : {number};
+        {name} v[8] = *(x + i); *(out + 8 + i) = i < n ? v : {number}; }}"""
+    x = np.array([0, 1, -3, 127, -128, 5, 6, 7] if kind.kind in "if" else range(8), kind)
+    out = np.zeros(16, np.float64 if is_float else np.int64)
+    parse(text).kernel()[(1,)](x, out, 5, on="interpreter")
+    other = 1 if number == "true" else float(number) if is_float else int(number)
+    expected = [float(n) if is_float else int(n) for n in x[:5]] + [other] * 3
+    if name == "float" or (is_float and kind.kind in "biu"):
+        expected = np.float32(expected).tolist()
+    elif name == "half":
+        expected = np.float16(expected).tolist()
+    assert out[:8].tolist() == out[8:].tolist() == expected
