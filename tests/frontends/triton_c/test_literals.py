@@ -151,6 +151,21 @@ def test_variables_are_shifted_in_their_own_promoted_type(name: str, by: str) ->
     assert out.tolist() == [int(n.astype(np.int64)[0]) for n in expected]
 
 
+@for_each("name", [n for n in TYPES if np.dtype(TYPES[n]).kind in "biu"])
+def test_unary_operators_are_of_the_promoted_type(name: str) -> None:
+    """At the ends of every type: what is stored as a long shows their width and sign."""
+    kind, ends = np.dtype(TYPES[name]), [0, 1]
+    if kind.kind != "b":
+        ends += [5, np.iinfo(kind).max, np.iinfo(kind).max - 1, np.iinfo(kind).min + 1]
+    x, out = np.resize(np.array(ends, kind), 8), np.zeros(32, np.int64)
+    body = " ".join(f"*(out + {8 * i} + i) = {s}*(x + i);" for i, s in enumerate("-+~!"))
+    text = f"kernel void k({name}* x, long* out) {{ int i[8] = 0 ... 8; {body} }}"
+    parse(text).kernel()[(1,)](x, out, on="interpreter")
+    wide = x.astype(np.promote_types(kind, np.int32) if kind.itemsize < 4 else kind)
+    for row, expected in zip(out.reshape(4, 8), (-wide, wide, ~wide, wide == 0), strict=True):
+        assert row.tolist() == expected.astype(np.int64).tolist()
+
+
 def test_casts_fill_tiles() -> None:
     out = np.zeros((4, 8), np.int32)
     body = """int i[8] = 0 ... 8; int r[4] = 0 ... 4;
