@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from tests.sizes import for_each
-from tileir.frontends.triton_c import CompilationError, parse
+from tileir.frontends.triton_c import CompilationError, host, parse
 
 
 def left(body: str, n: int, **options: Any) -> list[int]:
@@ -231,7 +231,8 @@ ON_HOST: dict[str, list[int]] = {
     "for (int k = 0; k < 9; k++) { if (k == 2) continue; if (k == 4) break; d[k] = k + 1; }":
         [1, 2, 0, 4],
     "while (i > 0) { i--; if (i == 1) continue; d[i] = i + 5; }": [5, 0, 7],
-    "do { d[i--] = 1; } while (i > 1);": [0, 0, 1, 1],
+    "do { d[i--] = 1; } while (i > 1);": [0, 0, 1, 1], "do { d[0] += i; } while (i > 3);": [3],
+    "do { d[0]++; if (i > 2) continue; d[1] = 9; } while (d[0] < 2 && i-- > 2);": [2, 9],
     "for (int k = 0; k < 2; k++) for (int l = 0;; l++) { if (l > k) break; d[2 * k + l] = 9; }":
         [9, 0, 9, 9],
     "d[0] = i > 2 ? 1 : 2; d[1] = (i = 7, i + 1); d[2] = (int) 2.7 + (char) 300;": [1, 8, 46],
@@ -248,6 +249,25 @@ def test_the_host_computes_as_c_does(statements: str) -> None:
     out, expected = np.full(4, -1, np.int32), ON_HOST[statements]
     parse(source).kernel()[(1,)](out, on="interpreter")
     assert out.tolist() == [*expected, *[0] * (4 - len(expected))]
+
+
+@for_each(("loop", "passes"), [
+    ("for (; i < {n}; i++) {{ }}", 16), ("while (i < {n}) i++;", 16),
+    ("do i++; while (i < {n});", 16), ("for (; i < {n}; i++) for (int k = 0; k < 3; k++) {{ }}", 4),
+    ("for (; i < {n}; i++) {{ }} while (i > 0) i--;", 8),
+])  # fmt: skip
+def test_iterations_of_the_host_are_bounded(loop: str, passes: int) -> None:
+    """Those of all loops together."""
+    for more in (0, 1):
+        text = f"int i = 0; {loop.format(n=passes + more)}\nkernel void k(int* out) {{ *out = 1; }}"
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(host, "_MOST_ITERATIONS", 16)
+            if not more:
+                parse(text).module()
+                continue
+            with pytest.raises(CompilationError, match="more than 16 iterations") as caught:
+                parse(text).module()
+        assert (caught.value.code, caught.value.line) == ("TIR1001", 1)
 
 
 @for_each("before", NO_LOOP)

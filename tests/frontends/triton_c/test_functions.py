@@ -116,7 +116,28 @@ def test_functions_refuse_other_arguments_at_their_place(name: str) -> None:
         is_axis = arguments[place] == "0"
         assert code_of(f"{name}({', '.join(wrong)})") == ("TIR1004" if is_axis else "TIR1003")
     for place in range(POINTERS.get(name, 0)):
-        assert code_of(f"{name}({', '.join(['n', *arguments[1:]])})") == "TIR1003", place
+        for number in ("n", "3", "2.5"):
+            assert code_of(f"{name}({', '.join([number, *arguments[1:]])})") == "TIR1003", place
+
+
+OF_SAME_BITS = {"int": "float", "short": "half", "long": "double"}
+
+
+@for_each("name", ["bool", "half", "float", "double", *TYPES])
+def test_bits_of_a_type_are_those_of_the_other_of_its_width(name: str) -> None:
+    """Where there is one of the other kind, and a sign; refused elsewhere."""
+    other = {**OF_SAME_BITS, **{b: a for a, b in OF_SAME_BITS.items()}}.get(name, "int")
+    text = f"""kernel void k({name}* x, {other}* out) {{ int i[8] = 0 ... 8;
+        *(out + i) = bitcast(*(x + i)); }}"""
+    if name not in {*OF_SAME_BITS, *OF_SAME_BITS.values()}:
+        with pytest.raises(TileirError, match="not seen as another type"):
+            parse(text).module()
+        return
+    kinds = {**TYPES, "half": np.float16, "float": np.float32, "double": np.float64}
+    x = np.array([0, 1, 3, -1, -2, 100, 120, -128]).astype(kinds[name])
+    out = np.zeros(8, kinds[other])
+    parse(text).kernel()[(1,)](x, out, on="interpreter")
+    assert out.tobytes() == x.tobytes()
 
 
 AXES: dict[str, tuple[Callable[[int], bool], str]] = {
