@@ -13,7 +13,7 @@ import tileir.frontends.triton as triton
 import tileir.frontends.triton.language as tl
 from tests.frontends.triton.sources import kernel_of
 from tests.sizes import for_each
-from tileir.frontends.triton.dtypes import ARRAYS
+from tileir.frontends.triton.dtypes import ALL, ARRAYS
 
 INTEGERS = [np.dtype(f"{s}int{n}") for s in ("", "u") for n in (8, 16, 32, 64)]
 FLOATS = [np.dtype(f"float{n}") for n in (16, 32, 64)]
@@ -136,6 +136,30 @@ def test_types_have_the_sizes_and_ends_of_numbers(name: str) -> None:
         # the type without infinities has one more exponent
         bias = format.maxexp - 1 - (name == "float8_e4m3fn")
         assert (kind.fp_mantissa_width, kind.exponent_bias) == (format.nmant, bias)
+
+
+QUESTIONS = {
+    "bool": {"int1"}, "int": {"int1", *map(str, INTEGERS)}, "block": set(), "const": set(),
+    "int_signed": {str(n) for n in INTEGERS if n.kind == "i"}, "void": set(), "ptr": set(),
+    "int_unsigned": {"int1", *(str(n) for n in INTEGERS if n.kind == "u")},
+    "floating": {"fp8e4nv", "fp8e5", "fp16", "bf16", "fp32", "fp64"}, "fp8": {"fp8e4nv", "fp8e5"},
+    "standard_floating": {"fp16", "bf16", "fp32", "fp64"}, "fp8e4b15": set(), "fp8e5b16": set(),
+}  # fmt: skip
+"""Questions about types, and the types of which they are true."""
+
+
+def test_types_know_what_they_are() -> None:
+    """Each is the type of its own name and no other; no name asks about pointers' elements."""
+    for kind, question in product(ALL, (*QUESTIONS, *(other.name for other in ALL))):
+        expected = kind.name in QUESTIONS.get(question, {question})
+        assert getattr(kind, f"is_{question}")() == expected, (kind, question)
+    for kind, question in product(ALL, (*QUESTIONS, *(other.name for other in ALL))):
+        for of_several in (tl.pointer_type(kind), tl.block_type(kind, [4])):
+            if question in ("ptr", "block"):
+                continue
+            assert not getattr(of_several, f"is_{question}")(), (of_several, question)
+    for kind, name in product((*ALL, tl.pointer_type(tl.int8)), ("is_number", "int8", "isint8")):
+        assert not hasattr(kind, name)
 
 
 OPERATORS = ("+", "-", "*", "//", "%", "&", "|", "^", "<", "<=", ">", ">=", "==", "!=")
