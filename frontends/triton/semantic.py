@@ -30,28 +30,28 @@ __all__ = [
 # Arithmetic ---------------------------------------------------------------------------------
 
 
-def add(b: Builder, x: Any, y: Any) -> Tensor:
+def add(b: Builder, x: Any, y: Any, *, sanitize_overflow: bool = True) -> Tensor:
     """The total of two operands; a pointer plus an integer advances by that number of elements."""
     left, right = of(b, x), of(b, y)
     if isinstance(right.dtype, PointerType) and not isinstance(left.dtype, PointerType):
         left, right = right, left
     if isinstance(left.dtype, PointerType):
         return _advance_pointer(b, left, right)
-    return _arithmetic(b, "add", x, y)
+    return _arithmetic(b, "add", x, y, sanitize_overflow)
 
 
-def sub(b: Builder, x: Any, y: Any) -> Tensor:
+def sub(b: Builder, x: Any, y: Any, *, sanitize_overflow: bool = True) -> Tensor:
     """The difference of two operands; a pointer minus an integer moves back by that number of
     elements."""
     left, right = of(b, x), of(b, y)
     if isinstance(left.dtype, PointerType):
         return _advance_pointer(b, left, negate(b, _offset(right, opposite=True)))
-    return _arithmetic(b, "sub", x, y)
+    return _arithmetic(b, "sub", x, y, sanitize_overflow)
 
 
-def mul(b: Builder, x: Any, y: Any) -> Tensor:
+def mul(b: Builder, x: Any, y: Any, *, sanitize_overflow: bool = True) -> Tensor:
     """`x * y`."""
-    return _arithmetic(b, "mul", x, y)
+    return _arithmetic(b, "mul", x, y, sanitize_overflow)
 
 
 def _advance_pointer(b: Builder, pointer: Tensor, index: Tensor) -> Tensor:
@@ -94,7 +94,7 @@ _ARITHMETIC: dict[str, Callable[[int, int], int]] = {
 }
 
 
-def _arithmetic(b: Builder, name: str, x: Any, y: Any) -> Tensor:
+def _arithmetic(b: Builder, name: str, x: Any, y: Any, sanitize_overflow: bool) -> Tensor:
     left, right = common(b, x, y)
     kind = _number(left)
     tensor = _fold(b, _ARITHMETIC[name], left, right)
@@ -106,7 +106,7 @@ def _arithmetic(b: Builder, name: str, x: Any, y: Any) -> Tensor:
         )
     if kind.is_bool():
         return Tensor(getattr(b, name)(left.expr, right.expr), kind)
-    if kind.primitive_bitwidth < 64:
+    if sanitize_overflow and kind.primitive_bitwidth < 64:
         _check_overflow(b, name, left, right)
     result = getattr(b, name)(left.expr, right.expr)
     if not kind.signed:

@@ -8,7 +8,14 @@ from typing import Any
 from tileir.frontends.triton import dtypes, semantic, tensor
 from tileir.frontends.triton.dtypes import DType
 from tileir.frontends.triton.errors import KernelError
-from tileir.frontends.triton.language.builtin import METHODS, Builtin, CompileScope, builtin, method
+from tileir.frontends.triton.language.builtin import (
+    METHODS,
+    Builtin,
+    CompileScope,
+    builtin,
+    method,
+    static,
+)
 from tileir.frontends.triton.tensor import Tensor, describe
 
 _UNARY = {
@@ -184,9 +191,12 @@ def isinf(s: CompileScope, x: Any) -> Tensor:
 
 def _operator(name: str, apply: Callable[..., Tensor]) -> Builtin:
     def binary(s: CompileScope, x: Any, y: Any, sanitize_overflow: Any = True) -> Tensor:
-        return apply(s.b, x, y)
+        is_checked = bool(static(sanitize_overflow, "sanitize_overflow"))
+        return apply(s.b, x, y, sanitize_overflow=is_checked)
 
-    binary.__doc__ = f"The operator `{name}` as a function."
+    binary.__doc__ = (
+        f"The operator `{name}` as a function; without `sanitize_overflow` unchecked in debug mode."
+    )
     return Builtin(name, binary)
 
 

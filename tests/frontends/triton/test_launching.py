@@ -122,6 +122,33 @@ def test_sums_that_overflow_are_found_in_debugging(kind: Any) -> None:
     x = np.array([top - 1], kind)
     add_first[(1,)](x, np.array([1], kind), debug=True)
     assert x[0] == top
+    for debug, sanitize_overflow in ((True, False), (False, True), (False, False)):
+        x = np.array([top], kind)
+        add_first[(1,)](
+            x,
+            np.array([1], kind),
+            debug=debug,
+            sanitize_overflow=sanitize_overflow,
+            on="interpreter",
+        )
+        assert x[0] == np.iinfo(kind).min
+
+
+@triton.jit
+def compute_unchecked(x, out, CHECKED: tl.constexpr):
+    a = tl.load(x)
+    tl.store(out, tl.add(a, a, sanitize_overflow=CHECKED))
+    tl.store(out + 1, tl.sub(-1 - a, a, sanitize_overflow=CHECKED))
+    tl.store(out + 2, tl.mul(a, a, sanitize_overflow=CHECKED))
+
+
+@pytest.mark.parametrize("kind", [np.int8, np.int32])
+def test_an_operator_may_be_unchecked_in_debugging(kind: Any) -> None:
+    top, out = np.array([np.iinfo(kind).max], kind), np.zeros(3, kind)
+    compute_unchecked[(1,)](top, out, CHECKED=False, debug=True)
+    assert out.tolist() == [-2, 1, 1]
+    with pytest.raises(TileirError, match="overflow detected"):
+        compute_unchecked[(1,)](top, out, CHECKED=True, debug=True)
 
 
 # Printing -----------------------------------------------------------------------------------

@@ -13,6 +13,7 @@ import pytest
 
 import tileir.frontends.triton as triton
 import tileir.frontends.triton.language as tl
+from tests.frontends.triton.sources import kernel_of
 from tests.sizes import for_each
 from tileir.frontends.triton.dtypes import ALL, promoted_type
 from tileir.frontends.triton.tools.tensor_descriptor import TensorDescriptor
@@ -221,6 +222,28 @@ def test_pointers_have_a_common_type_with_their_own_alone(a: Any, b: Any, op: st
     else:
         with pytest.raises(triton.CompilationError, match="no common type"):
             with_pointers.warmup(*arrays, OP=op, grid=(1,))
+
+
+OPERATORS_OF_NUMBERS = (
+    "{} * {}", "{} / {}", "{} // {}", "{} % {}", "{} & {}", "{} | {}", "{} ^ {}", "{} << {}",
+    "{} >> {}", "{} < {}", "{} == {}", "tl.maximum({}, {})", "tl.where(x == x, {}, {})",
+)  # fmt: skip
+
+
+@for_each("operator", OPERATORS_OF_NUMBERS)
+@for_each("other", ["3", "0.5", *(f"tl.load(x).to(tl.{k})" for k in (
+    "int1", "int8", "int32", "int64", "uint32", "uint64", "float16", "float32", "float64"
+))])  # fmt: skip
+def test_pointers_are_no_operands_of_numbers(operator: str, other: str) -> None:
+    """In either order. A pointer moves by integers on its right, or is added to one."""
+    expressions = [operator.format("x", other), operator.format(other, "x"), f"{other} - x"]
+    expressions += [f"x + {other}", f"{other} + x", f"x - {other}"] if "0.5" in other or (
+        "float" in other
+    ) else []  # fmt: skip
+    for expression in expressions:
+        with pytest.raises(triton.CompilationError) as caught:
+            kernel_of(f"def k(x):\n    a = {expression}").module({"x": "*i32"}, {})
+        assert caught.value.line == 2, expression
 
 
 @for_each("kind", [tl.int1, tl.int8, tl.int16, tl.int32, tl.int64, tl.uint8, tl.uint32, tl.uint64])
