@@ -97,3 +97,17 @@ def test_a_row_is_copied_if_it_is_aligned_at_every_launch(aligned: int, step: in
     is_aligned = aligned >= 16 and 2 * step % 16 == 0
     assert ("descriptor_load f16<64>" in described) is is_aligned
     assert "descriptor_load f16<16, 64>" in described
+
+
+@for_each("step", (1, 8))
+def test_a_row_whose_base_is_no_parameter_is_not_copied(step: int) -> None:
+    """The host chooses the base, and nothing is known of its alignment."""
+    text = ROW_KERNEL.format(aligned=" aligned(16)", step=step)
+    chosen = """%positive, _ = icmp (i1, i1) %s, 0 {predicate = sgt}
+  %base = select f16* %positive, %x, %z
+  %from = getelementptr f16* %base, %far"""
+    text = text.replace("%from = getelementptr f16* %x, %far", chosen)
+    text = text.replace("noalias %x,", "noalias %x, f16* aligned(16) noalias %z,")
+    described = print_module(run(parse(text), "infer-descriptors").module)
+    assert "descriptor_load f16<64>" not in described
+    assert "descriptor_load f16<16, 64>" in described
