@@ -295,6 +295,7 @@ class ComponentLayouts:
             requested = None
             if not self._is_staged(root) or self._is_informed(root, {root}):
                 requested = self._requested_by_users(root) or self._demanded_of_words(root)
+                requested = requested or self._demanded_of_vectors(root)
             requested = requested or self._layout_of_rows(root) or self.anchors.default_layout(tile)
             spread = self.anchors.of_quotients(tile, self._members(root), (requested,))
             requested = spread or requested
@@ -485,6 +486,21 @@ class ComponentLayouts:
         demanded = next((d for d in demands if d is not None), None)
         return demanded if demanded is not None and demanded.size("register") <= limit else None
 
+    def _demanded_of_vectors(self, root: Value) -> Layout | None:
+        """The layout in which users need short vectors that are computed element by element, if no
+        thread has more elements in it than in the default layout: it then executes the same
+        instructions, and no element is moved."""
+        tile = cast(Tile, tile_type_of(root.type))
+        computed = [self.definitions.get(v) for v in self._members(root)]
+        if tile.size > _LANES * self.anchors.num_warps or any(
+            op is None or not op.elementwise for op in computed
+        ):
+            return None
+        demands = (self._layout_demanded_by_users(v) for v in self._members(root))
+        demanded = next((d for d in demands if d is not None), None)
+        few = self.anchors.default_layout(tile).size("register")
+        return demanded if demanded is not None and demanded.size("register") <= few else None
+
     def _is_staged(self, root: Value) -> bool:
         """Whether a component has elements that are read from shared memory."""
         defined = (self.definitions.get(v) for v in self._members(root))
@@ -557,6 +573,8 @@ class ComponentLayouts:
 
     def _demand(self, op: Op, operand: Tile) -> Layout | None:
         result = op.results[0]
+        if is_access(op) and result in self.fixed:  # an address or a mask
+            return self.fixed[result] if shape_of(result.type) == operand.shape else None
         if result in self.cheap:
             demanded = self._layout_demanded_by_users(result)
             moved = demanded is not None and is_layout_only(op)
