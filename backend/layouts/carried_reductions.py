@@ -56,9 +56,13 @@ class CarriedReductions:
         layouts = (layout_of_columns(shape, axis, self.warps) for axis in axes)
         return [layout for layout in layouts if layout is not None]
 
-    def cost(self, source: Layout) -> int:
-        """The cost for a tile in `source`, in bytes."""
-        return sum(times * reduced_bytes(source, axis, self.warps) for axis, times in self.axes)
+    def cost(self, source: Layout, conversions: int = 0) -> int:
+        """The cost for a tile in `source`, in bytes. Warps also wait for each other in each of the
+        `conversions` of such tiles in loops, next to the bytes that these move."""
+        waits = self.axes and self.warps > 1
+        barrier = _EXCHANGE * _BARRIER * _WORD * _LANES * self.warps if waits else 0
+        reductions = (times * reduced_bytes(source, axis, self.warps) for axis, times in self.axes)
+        return sum(reductions, barrier * conversions)
 
 
 def layout_of_columns(shape: Vector, axis: int, num_warps: int) -> Layout | None:

@@ -52,11 +52,11 @@ PRIVATE = frozenset({"gpu.private_load", "gpu.private_store"})
 
 
 class LayoutPreference:
-    """A request of an op for `layout`, and the cost of another one. A store accepts further layouts
-    that are as good."""
+    """A request of an op for `layout`, the cost of another one, and how often the tile would be
+    converted. A store accepts further layouts that are as good."""
 
-    def __init__(self, layout: Layout, cost: int, store: Op | None = None) -> None:
-        self.layout, self.cost, self.store = layout, cost, store
+    def __init__(self, layout: Layout, cost: int, store: Op | None = None, times: int = 1) -> None:
+        self.layout, self.cost, self.store, self.times = layout, cost, store, times
 
 
 class ComponentLayouts:
@@ -262,7 +262,8 @@ class ComponentLayouts:
     def _vote(self, value: Value, layout: Layout, weight: int, store: Op | None = None) -> None:
         tile = cast(Tile, value.type)
         cost = weight * tile.size * tile.element.bytes
-        self.votes.setdefault(self._root(value), []).append(LayoutPreference(layout, cost, store))
+        preference = LayoutPreference(layout, cost, store, weight)
+        self.votes.setdefault(self._root(value), []).append(preference)
 
     # The choice -------------------------------------------------------------------------------
 
@@ -314,9 +315,13 @@ class ComponentLayouts:
             key=lambda c: (
                 sum(self._cost(v, c) for v in votes)
                 + self._cost_of_reloads(root, c)
-                + (carried.cost(c) if carried else 0)
+                + (carried.cost(c, self._conversions_in_loops(votes, c)) if carried else 0)
             ),
         )
+
+    def _conversions_in_loops(self, votes: Iterable[LayoutPreference], layout: Layout) -> int:
+        """How often loops convert a tile between `layout` and the layouts that `votes` request."""
+        return sum(v.times for v in votes if v.times > 1 and self._cost(v, layout))
 
     def _reductions_in_loops(self, root: Value) -> CarriedReductions | None:
         """The reductions of a component by loops; None if there are none."""

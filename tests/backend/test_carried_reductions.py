@@ -119,3 +119,41 @@ def test_what_a_reduction_costs():
     assert reduced_bytes(rows, 0, 1) == (8 + 4 * (2 * (4 + 2 + 1) + 1)) * word
     warps = blocked_layout((64, 16), (1, 0), 8, 4)
     assert reduced_bytes(warps, 0, 4) == 4 * (8 + 4 * (2 * (4 + 2 + 1) + 1 + 8)) * word
+
+
+def recurrence(accesses: bool) -> Any:
+    """A state that decays. Each iteration adds up its columns, and their squares. With `accesses`,
+    it also loads a tile, which it adds to the state, and stores the state."""
+    b, kind = Builder(), arg(pointer(F32), aligned=16)
+    with b.kernel("k", x=kind, y=kind, z=kind, n=I32) as (x, y, z, n):
+        at = b.arange(32)[:, None] * 64 + b.arange(64)[None, :]
+        state, totals, squares = b.var((x + at).load()), b.var(b.zeros(64)), b.var(b.zeros(64))
+        with b.for_(0, n) as i:
+            added = (x + i * 2048 + at).load() if accesses else state.get()
+            state.set(state.get() * 0.5 + added)
+            totals.set(totals.get() + state.get().sum(0))
+            squares.set(squares.get() + (state.get() * state.get()).sum(0))
+            if accesses:
+                (y + i * 2048 + at).store(state.get())
+        if not accesses:
+            (y + at).store(state.get())
+        (z + b.arange(64)).store(totals.get() + squares.get())
+    return b.module()
+
+
+@pytest.mark.parametrize("accesses", [False, True])
+def test_conversions_in_the_loop_wait_as_well(accesses):
+    """A tile that the loop loads and stores stays in rows: as many conversions as accesses would
+    wait for other warps, in place of two reductions. Otherwise threads own columns."""
+    kernel = compile_kernel(recurrence(accesses), "sm_90", Options(num_warps=4))
+    layouts = str(kernel.tir_at("layouts"))
+    body = layouts[layouts.index("phi") : layouts.rindex("reduce")]
+    assert "convert_layout" not in body
+    assert bool(re.search(r"shfl\.", kernel.ptx)) == accesses
+    x = np.random.default_rng(1).integers(-1, 2, 4 * 2048).astype(np.float32)
+    sizes = ((4 * 2048 if accesses else 2048), 64)
+    expected, actual = ([np.zeros(n, np.float32) for n in sizes] for _ in range(2))
+    interpret(recurrence(accesses), "k", (1,), [x, *expected, 4])
+    SimtExecutor().launch(recurrence(accesses), "k", 1, [x, *actual, 4], num_warps=4)
+    for a, b in zip(actual, expected, strict=True):
+        np.testing.assert_array_equal(a, b)
