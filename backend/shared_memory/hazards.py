@@ -467,7 +467,9 @@ def _is_private(op: Any, other: Any) -> bool:
     bytes."""
     if not is_warp_local(op) or other.mnemonic != op.mnemonic:
         return False
-    return other is op or (other.source.type is op.source.type and other.layout == op.layout)
+    if other is op or op.mnemonic == "gather":  # the range has the source alone
+        return other.source.type is op.source.type and is_warp_local(other)
+    return other.source.type is op.source.type and other.layout == op.layout
 
 
 def _threads(function: Function, op: Op) -> AccessingThreads:

@@ -139,6 +139,10 @@ def _broadcasts(op: Op) -> bool:
 def is_warp_local(op: Any) -> bool:
     """Whether the values in the range of `op` stay within the warp that wrote them. Other ops
     synchronize all threads in between."""
+    if op.mnemonic == "gather":
+        from tileir.backend.shared_memory.warp_gathers import gathers_within_warps
+
+        return gathers_within_warps(op.source.type, op.result.type, op.axis)
     if op.mnemonic != "gpu.convert_layout":
         return False
     from tileir.backend.shared_memory.conversion_plan import within_warps  # on use, as below

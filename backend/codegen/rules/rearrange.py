@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 from tileir.backend.codegen.lowering import Fragment, Lowering, Rule, registers, scalar_of
 from tileir.backend.layouts.shape_ops import origin, stays
 from tileir.backend.shared_memory.conversion_plan import Placement, placement
+from tileir.backend.shared_memory.warp_gathers import gathers_within_warps
 from tileir.layout import Layout, Vector
 from tileir.types import I1, I32, Element, Tile
 
@@ -171,7 +172,8 @@ def _gather(lowering: Lowering, op: Any) -> list[Fragment]:
     source, thread = op.source.type, lowering.thread
     place = placement(source, lowering.scratch[op])
     scatter(lowering, lowering.fragment(op.source), source, place, list)
-    thread.barrier()
+    near = gathers_within_warps(source, op.result.type, op.axis)
+    (thread.warp_barrier if near else thread.barrier)()
     indices, most = lowering.fragment(op.index), thread.integer(source.shape[op.axis] - 1)
     kind = scalar_of(op.index.type)
 
