@@ -397,15 +397,18 @@ class Hazards:
         return step or None
 
     def _are_disjoint(self, a: GlobalAccess, b: GlobalAccess) -> bool:
-        """Whether integer ranges prove two accesses disjoint."""
+        """Whether integer ranges, or remainders of addresses, prove two accesses disjoint."""
         if AccessingThreads.ANY in (a.threads, b.threads):
             return False
         from tileir.backend.shared_memory.byte_ranges import byte_ranges, ranges_disjoint
+        from tileir.backend.shared_memory.residues import residues_disjoint
 
         near = byte_ranges(self.function)
-        places = [self.uses.pointers[x] for x in (a, b)]
+        places = self.uses.pointers[a], self.uses.pointers[b]
         first, second = (near.get(p) if isinstance(p, Value) else None for p in places)
-        return ranges_disjoint(first, second)
+        if ranges_disjoint(first, second):
+            return True
+        return residues_disjoint(self.function, places, (a.size, b.size))
 
     def _terms_disjoint(self, a: GlobalAccess, b: GlobalAccess) -> bool:
         """Whether the terms that only one of the addresses contains prove them disjoint: for

@@ -13,8 +13,9 @@ Where addresses are known, the threads that conflict in global memory are determ
 (`tileir.backend.shared_memory.thread_conflicts`). No barrier is needed where a thread conflicts
 only with itself; where all conflicting threads are of one warp, a warp barrier suffices. Rows with
 a stride that is known at run time do not overlap where masks keep columns within it
-(`tileir.backend.shared_memory.separate_rows`). A loop may move on by a step that is known at run
-time: a branch then skips the barriers that are only needed if the step is shorter than what an
+(`tileir.backend.shared_memory.separate_rows`). Addresses that are not affine may have remainders
+that differ (`tileir.backend.shared_memory.residues`). A loop may move on by a step that is known at
+run time: a branch then skips the barriers that are only needed if the step is shorter than what an
 iteration accesses (`tileir.backend.shared_memory.runtime_steps`).
 
 A barrier clears all earlier accesses. Loads after a barrier that do not need it move before it.
