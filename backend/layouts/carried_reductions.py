@@ -8,7 +8,7 @@ reduction counts: each exchange between lanes takes as long as twenty other inst
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import attrs
 
@@ -19,6 +19,10 @@ from tileir.layout import Layout, Repeat, Vector, layout
 from tileir.op import Op
 from tileir.types import Tile, shape_of
 from tileir.values import Value
+
+if TYPE_CHECKING:
+    from tileir.backend.layouts.anchors import AnchorLayouts
+    from tileir.backend.layouts.preferences import LayoutPreference
 
 _LANES = 32
 _WORD = 4
@@ -56,13 +60,16 @@ class CarriedReductions:
         layouts = (layout_of_columns(shape, axis, self.warps) for axis in axes)
         return [layout for layout in layouts if layout is not None]
 
-    def cost(self, source: Layout, conversions: int = 0) -> int:
-        """The cost for a tile in `source`, in bytes. Warps also wait for each other in each of the
-        `conversions` of such tiles in loops, next to the bytes that these move."""
+    def cost(
+        self, source: Layout, votes: Iterable[LayoutPreference], anchors: AnchorLayouts
+    ) -> int:
+        """The cost for a tile in `source`, in bytes. Warps also wait for each other in conversions
+        in loops to the layouts that `votes` request, next to the bytes that these move."""
         waits = self.axes and self.warps > 1
         barrier = _EXCHANGE * _BARRIER * _WORD * _LANES * self.warps if waits else 0
+        converted = sum(v.times for v in votes if v.times > 1 and v.cost_in(source, anchors))
         reductions = (times * reduced_bytes(source, axis, self.warps) for axis, times in self.axes)
-        return sum(reductions, barrier * conversions)
+        return sum(reductions, barrier * converted)
 
 
 def layout_of_columns(shape: Vector, axis: int, num_warps: int) -> Layout | None:

@@ -23,6 +23,7 @@ from tileir.backend.layouts.anchors import (
     free_loads,
     layout_of_powers,
 )
+from tileir.backend.layouts.preferences import LayoutPreference
 from tileir.backend.layouts.shape_ops import (
     HALVES,
     is_layout_only,
@@ -49,14 +50,6 @@ _COPY = "gpu.async_copy"
 
 PRIVATE = frozenset({"gpu.private_load", "gpu.private_store"})
 """Ops on a buffer, the first operand, that has the layout of the tiles that pass through it."""
-
-
-class LayoutPreference:
-    """A request of an op for `layout`, the cost of another one, and how often the tile would be
-    converted. A store accepts further layouts that are as good."""
-
-    def __init__(self, layout: Layout, cost: int, store: Op | None = None, times: int = 1) -> None:
-        self.layout, self.cost, self.store, self.times = layout, cost, store, times
 
 
 class ComponentLayouts:
@@ -262,8 +255,8 @@ class ComponentLayouts:
     def _vote(self, value: Value, layout: Layout, weight: int, store: Op | None = None) -> None:
         tile = cast(Tile, value.type)
         cost = weight * tile.size * tile.element.bytes
-        preference = LayoutPreference(layout, cost, store, weight)
-        self.votes.setdefault(self._root(value), []).append(preference)
+        votes = self.votes.setdefault(self._root(value), [])
+        votes.append(LayoutPreference(layout, cost, store, weight))
 
     # The choice -------------------------------------------------------------------------------
 
@@ -296,7 +289,6 @@ class ComponentLayouts:
             requested = None
             if not self._is_staged(root) or self._is_informed(root, {root}):
                 requested = self._requested_by_users(root) or self._demanded_of_words(root)
-                requested = requested or self._demanded_of_vectors(root)
             requested = requested or self._layout_of_rows(root) or self.anchors.default_layout(tile)
             spread = self.anchors.of_quotients(tile, self._members(root), (requested,))
             requested = spread or requested
@@ -313,15 +305,11 @@ class ComponentLayouts:
         return min(
             candidates,
             key=lambda c: (
-                sum(self._cost(v, c) for v in votes)
+                sum(v.cost_in(c, self.anchors) for v in votes)
                 + self._cost_of_reloads(root, c)
-                + (carried.cost(c, self._conversions_in_loops(votes, c)) if carried else 0)
+                + (carried.cost(c, votes, self.anchors) if carried else 0)
             ),
         )
-
-    def _conversions_in_loops(self, votes: Iterable[LayoutPreference], layout: Layout) -> int:
-        """How often loops convert a tile between `layout` and the layouts that `votes` request."""
-        return sum(v.times for v in votes if v.times > 1 and self._cost(v, layout))
 
     def _reductions_in_loops(self, root: Value) -> CarriedReductions | None:
         """The reductions of a component by loops; None if there are none."""
@@ -401,7 +389,8 @@ class ComponentLayouts:
             source = self._laid_out_source(op.inputs[0])
             layouts.add(None if source is None else divided_result(op, source))
         layout = layouts.pop()
-        accepted = all(layout and self._cost(v, layout) == 0 for v in self.votes.get(root, ()))
+        votes = self.votes.get(root, ())
+        accepted = all(layout and v.cost_in(layout, self.anchors) == 0 for v in votes)
         return layout if accepted and not layouts else None
 
     def _cost_of_reloads(self, root: Value, layout: Layout) -> int:
@@ -421,12 +410,6 @@ class ComponentLayouts:
         from tileir.backend.layouts.reduction_plan import scans_along  # few kernels need it
 
         return all(scans_along(layout, cast(Any, op).axis) for op in scans)
-
-    def _cost(self, vote: LayoutPreference, layout: Layout) -> int:
-        if vote.layout == layout:
-            return 0
-        served = vote.store is not None and self.anchors.serves(vote.store, layout)
-        return 0 if served else vote.cost
 
     def _preferences_of_reductions(self, root: Value) -> Iterable[LayoutPreference]:
         """Preferences derived from the operands of reductions, reshapes and transposes whose layout
@@ -486,25 +469,11 @@ class ComponentLayouts:
         from tileir.backend.layouts.unpacked_words import most_registers
 
         values, is_reshaped = self._members(root), bool(self.takers.get(root))
-        limit = most_registers(self.function, self.definitions, values, is_reshaped)
+        default = self.anchors.default_layout(cast(Tile, tile_type_of(root.type)))
+        limit = most_registers(self.function, self.definitions, values, is_reshaped, default)
         demands = (self._layout_demanded_by_users(v) for v in values) if limit else ()
         demanded = next((d for d in demands if d is not None), None)
         return demanded if demanded is not None and demanded.size("register") <= limit else None
-
-    def _demanded_of_vectors(self, root: Value) -> Layout | None:
-        """The layout in which users need short vectors that are computed element by element, if no
-        thread has more elements in it than in the default layout: it then executes the same
-        instructions, and no element is moved."""
-        tile = cast(Tile, tile_type_of(root.type))
-        computed = [self.definitions.get(v) for v in self._members(root)]
-        if tile.size > _LANES * self.anchors.num_warps or any(
-            op is None or not op.elementwise for op in computed
-        ):
-            return None
-        demands = (self._layout_demanded_by_users(v) for v in self._members(root))
-        demanded = next((d for d in demands if d is not None), None)
-        few = self.anchors.default_layout(tile).size("register")
-        return demanded if demanded is not None and demanded.size("register") <= few else None
 
     def _is_staged(self, root: Value) -> bool:
         """Whether a component has elements that are read from shared memory."""

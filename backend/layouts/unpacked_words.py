@@ -9,6 +9,7 @@ from typing import Any, cast
 from tileir.analysis.uses import uses
 from tileir.backend.layouts.shape_ops import HALVES, tile_type_of
 from tileir.ir import Function
+from tileir.layout import Layout
 from tileir.op import Op
 from tileir.values import Value
 
@@ -20,21 +21,29 @@ _UNPACKED = frozenset({*HALVES, "reshape", "gpu.local_load"})
 
 
 def most_registers(
-    function: Function, definitions: Mapping[Value, Op], values: Sequence[Value], is_reshaped: bool
+    function: Function,
+    definitions: Mapping[Value, Op],
+    values: Sequence[Value],
+    is_reshaped: bool,
+    default: Layout,
 ) -> float:
     """The most registers of a thread that a component of `values` may take where its users need it.
     Any number for words that are unpacked, and for transposed values: shifting, joining or
-    repeating them in several threads costs less than moving them. 0 if the component is no such
-    one, nor has indices, masks or loaded values that a loop carries. `is_reshaped` states whether a
-    reshape or join reads it."""
-    computed = [op.mnemonic for v in values if (op := definitions.get(v)) is not None]
-    has_floats = any(cast(Any, tile_type_of(v.type)).element.is_float for v in values)
-    carried = len(computed) < len(values) and not (computed and has_floats)
-    if is_reshaped or not _UNPACKED.isdisjoint(computed) or _is_transposed(function, values):
+    repeating them in several threads costs less than moving them. No more than in the `default`
+    layout for short vectors that are computed element by element: the same instructions compute
+    them. 0 if the component is no such one, nor has indices, masks or loaded values that a loop
+    carries. `is_reshaped` states whether a reshape or join reads it."""
+    computed = [op for v in values if (op := definitions.get(v)) is not None]
+    tiles = [cast(Any, tile_type_of(v.type)) for v in values]
+    carries, has_floats = len(computed) < len(values), any(t.element.is_float for t in tiles)
+    is_unpacked = any(op.mnemonic in _UNPACKED for op in computed)
+    if is_reshaped or is_unpacked or _is_transposed(function, values):
         return math.inf
-    if not carried:
-        return 0
-    return _FEW_INDICES if computed else math.inf
+    if carries and not (computed and has_floats):
+        return _FEW_INDICES if computed else math.inf
+    is_short = tiles[0].size <= default.size("lane") * default.size("warp")
+    is_elementwise = not carries and all(op.elementwise for op in computed)
+    return default.size("register") if is_short and is_elementwise else 0
 
 
 def _is_transposed(function: Function, values: Sequence[Value]) -> bool:

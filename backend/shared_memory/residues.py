@@ -20,7 +20,7 @@ def residues_disjoint(
     function: Function, pointers: tuple[Operand, Operand], sizes: tuple[int, int]
 ) -> bool:
     """Whether accesses of elements of `sizes` bytes at `pointers` share no byte: they are constants
-    after multiples of a power of two, and the elements lie apart within it."""
+    after multiples of a power of two, and the elements are apart within it."""
     defined = definitions(function)
     first, second = (_without_constants(p, defined) for p in pointers)
     if first[1] == second[1]:

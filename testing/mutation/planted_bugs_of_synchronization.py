@@ -276,9 +276,8 @@ BUGS_OF_SYNCHRONIZATION: tuple[Bug, ...] = (
          "roots in written)",
          "if any(_may_alias(a.roots, roots) for a in op_accesses for roots in written)"),
         ("conversions within warps may differ in their result",
-         "return other is op or (other.source.type is op.source.type and "
-         "other.layout == op.layout)",
-         "return other is op or other.source.type is op.source.type"),
+         "return other.source.type is op.source.type and other.layout == op.layout",
+         "return other.source.type is op.source.type"),
     ),
     *bugs_in("backend/shared_memory/thread_conflicts.py", (
         "tests/backend/shared_memory/test_thread_conflicts.py",

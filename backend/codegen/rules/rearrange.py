@@ -9,7 +9,6 @@ from typing import Any, TypeAlias
 from tileir.backend.codegen.lowering import Fragment, Lowering, Rule, registers, scalar_of
 from tileir.backend.layouts.shape_ops import origin, stays
 from tileir.backend.shared_memory.conversion_plan import Placement, placement
-from tileir.backend.shared_memory.warp_gathers import gathers_within_warps
 from tileir.layout import Layout, Vector
 from tileir.types import I1, I32, Element, Tile
 
@@ -169,6 +168,8 @@ def _shift_along(lowering: Lowering, axis: int, shift: str) -> Moved:
 
 
 def _gather(lowering: Lowering, op: Any) -> list[Fragment]:
+    from tileir.backend.shared_memory.warp_gathers import gathers_within_warps
+
     source, thread = op.source.type, lowering.thread
     place = placement(source, lowering.scratch[op])
     scatter(lowering, lowering.fragment(op.source), source, place, list)
