@@ -10,6 +10,7 @@ are more often in one range.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING, Any, cast
 
 import attrs
@@ -17,7 +18,7 @@ import attrs
 from tileir.analysis import memoize
 from tileir.analysis.uses import definitions, uses
 from tileir.effects import EXACT, ROUNDED, Effects
-from tileir.ir import Function
+from tileir.ir import Block, Function
 from tileir.op import Op
 from tileir.ops.floats import FastMath
 from tileir.types import F32, F64, I1, I32, I64, Tile, element_of
@@ -70,17 +71,18 @@ def guarded_selections(function: Function) -> GuardedSelections:
     if any(op.orders_async or op.multiplies_matrices for op in function.ops):
         return GuardedSelections(selections, frozenset())
     for block in function.blocks.values():
-        for index, op in enumerate(block.ops):
+        places: dict[Operand, int] = {v: n for n, op in enumerate(block.ops) for v in op.results}
+        for op in block.ops:
             if not _selects_by_value(function, op):
                 continue
-            before, arms = block.ops[:index], list[Sequence[Op]]()
+            arms = list[Sequence[Op]]()
             for arm in _ARMS:
-                own = _own_ops(function, before, op, [arm])
+                own = _own_ops(function, block, places, op, [arm])
                 arms.append([x for x in own if x not in deferred] if _is_long(own) else ())
             if not any(arms):
                 continue
             deferred.update(*arms)
-            own = _own_ops(function, before, op, range(len(op.inputs)))
+            own = _own_ops(function, block, places, op, range(len(op.inputs)))
             formula = [x for x in own if x not in deferred]
             deferred.update(formula)
             selections[op] = GuardedSelection(formula, (arms[0], arms[1]))
@@ -191,19 +193,26 @@ def _formula_of(function: Function, value: Operand) -> list[Op]:
 
 
 def _own_ops(
-    function: Function, before: Sequence[Op], selection: Op, operands: Sequence[int]
-) -> list[Op]:
-    """The plain ops among those `before` the selection on which nothing but its operands with the
-    numbers `operands` depends, in program order."""
+    function: Function, block: Block, places: Mapping[Operand, int], selection: Op,
+    operands: Sequence[int],
+) -> list[Op]:  # fmt: skip
+    """The plain ops of `block` on which nothing but the operands of its `selection` with the
+    numbers `operands` depends, in program order. `places` are the positions of the ops that define
+    values of the block. The last op is visited first, so each is visited after its readers."""
     readers, own = uses(function), dict[Op, None]()
-    values = {selection.inputs[i] for i in operands}
+    needed = {selection.inputs[i] for i in operands}
     others = {v for i, v in enumerate(selection.inputs) if i not in operands}
-    for op in reversed(before):
-        if values.isdisjoint(op.results) or not _is_plain(op) or not others.isdisjoint(op.results):
+    waiting = [-places[v] for v in needed if v in places]
+    heapify(waiting)
+    while waiting:
+        op = block.ops[-heappop(waiting)]
+        if op in own or not _is_plain(op) or not others.isdisjoint(op.results):
             continue
         if all(r is selection or r in own for v in op.results for r in readers.get(v, ())):
             own[op] = None
-            values.update(op.inputs)
+            for value in op.inputs:
+                if value in places:
+                    heappush(waiting, -places[value])
     return list(own)[::-1]
 
 
