@@ -31,9 +31,6 @@ STAGES = (
 _BOUNDED = (".maxnreg", ".minnctapersm", "setmaxnreg")
 """Text in the PTX of kernels whose registers are already bounded."""
 
-_DOTS = "mma"
-"""Text in the PTX of kernels with dots on tensor cores."""
-
 _DOTS_OF_WARPS = "mma.sync"
 """Text in the PTX of kernels with dots that single warps compute."""
 
@@ -243,11 +240,11 @@ class CompiledKernel:
         from tileir.backend.register_limit import RegisterChoice, is_recurrence
 
         plan, shared = self.plan, max(self.plan.shared, code.shared)
-        dots, function = _DOTS in self.ptx, last.functions[plan.kernel]
+        warpgroups = _DOTS_OF_WARPGROUPS in self.ptx
+        dots, function = warpgroups or _DOTS_OF_WARPS in self.ptx, last.functions[plan.kernel]
         alone = is_persistent(function) if dots else divides_its_loops(function)
         alone = alone or is_recurrence(function, 32 * plan.num_warps)
         machine = machine_of(plan.target)
-        warpgroups = _DOTS_OF_WARPGROUPS in self.ptx
         choice = RegisterChoice(machine, plan.num_warps, shared, alone, dots, bounded, warpgroups)
         best = choice.best(self.ptx, code, self._assembled_from)
         if best.spills and not code.spills:  # around loops: a variant without would gain less

@@ -311,3 +311,20 @@ def with_registers(alive: int, comment: str = "") -> str:
     line, read = "\tadd.s32 \t%r{}, 1, 1;\n", "\tst.global.b32 \t[%rd1], %r{};\n"
     lines = [x.format(n) for x in (line, read) for n in range(1, alive - 1)]
     return "".join((comment, "\tmov.b64 \t%rd1, 0;\n", *lines))
+
+
+@pytest.mark.skipif(ptxas() is None, reason="no ptxas")
+@pytest.mark.parametrize("name", ["gemma", "mma", "norm"])
+def test_a_kernel_has_dots_by_its_instructions(name, monkeypatch):
+    """Not by its name."""
+    b, kind = Builder(), arg(pointer(F32), aligned=16)
+    with b.kernel(name, x=kind, y=kind) as (x, y):
+        at = b.arange(512)
+        (y + at).store((x + at).load())
+    choices = list[bool]()
+    monkeypatch.setattr(
+        RegisterChoice, "best",
+        lambda self, ptx, code, assemble: choices.append(self.dots) or code,
+    )  # fmt: skip
+    assert compile_kernel(b.module(), "sm_90a", Options(num_warps=4)).machine_code
+    assert choices == [False]
