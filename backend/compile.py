@@ -13,7 +13,7 @@ from tileir.backend.compiled_kernel import STAGES, CompiledKernel
 from tileir.backend.demand import check_dots, stated_warps
 from tileir.backend.legal import within
 from tileir.backend.metadata import Metadata, metadata_of
-from tileir.backend.nvptx.emit import KernelUnit, emit_kernel, join_kernels
+from tileir.backend.nvptx.emit import ROLE, KernelUnit, emit_kernel, join_kernels
 from tileir.backend.nvptx.llvm_codegen import level_of, to_ptx
 from tileir.backend.options import CodeVariant, Options, llvm_libraries
 from tileir.backend.pipeline import AFTER_LAYOUTS, UNTIL_LAYOUTS, Context
@@ -95,7 +95,7 @@ def _generate_code(
         options.wait_timeout, options.line_info,
     )  # fmt: skip
     generate = CodeGenerator(unit, machine, options, isolate)
-    text, ptx, is_reordered = generate.depth_first
+    text, ptx, is_reordered = generate.with_overlap or generate.depth_first
     plan = metadata_of_lowered(lowered, machine)
     level, notes = level_of(text, options.opt_level), lowered.notes
     if level < options.opt_level:
@@ -115,6 +115,7 @@ def _generate_code(
         recompile=compile,
         generate=generate,
         is_reordered=is_reordered,
+        moved_registers=generate.moved_registers,
     )
 
 
@@ -143,6 +144,8 @@ class CodeGenerator:
     def __call__(self, variant: CodeVariant) -> GeneratedCode:
         """The code of `variant`. It is that of `DEPTH_FIRST`, and LLVM does not run again, if the
         variant changes nothing in this kernel."""
+        if variant is CodeVariant.OVERLAPPED:
+            return self.with_overlap or self.depth_first
         first = self.depth_first
         if variant is CodeVariant.DEPTH_FIRST:
             return first
@@ -164,6 +167,34 @@ class CodeGenerator:
         text, is_reordered = self._emit(self.unit)
         return GeneratedCode(text, self._ptx(text, CodeVariant.DEPTH_FIRST), is_reordered)
 
+    @cached_property
+    def with_overlap(self) -> GeneratedCode | None:
+        """The code of `OVERLAPPED`; None if that changes nothing in this kernel, or if the number
+        of registers is not left to ptxas."""
+        if self._overlapping is None:
+            return None
+        text, is_reordered = self._emit(self._overlapping)
+        return GeneratedCode(text, self._ptx(text, CodeVariant.OVERLAPPED), is_reordered)
+
+    @cached_property
+    def moved_registers(self) -> int | None:
+        """The registers of a thread that are alive for longer in `with_overlap` than in
+        `depth_first`; None if there is no such code."""
+        if self._overlapping is None:
+            return None
+        name = self.unit.kernel
+        own, changed = (u.module.functions[name] for u in (self.unit, self._overlapping))
+        return registers_moved(own, changed)
+
+    @cached_property
+    def _overlapping(self) -> KernelUnit | None:
+        """The kernel that `with_overlap` is generated from; None if there is none."""
+        unit, function = self.unit, self.unit.module.functions[self.unit.kernel]
+        if unit.registers is not None or self.options.libraries or has_op(function, ROLE):
+            return None
+        changed = overlapping(unit) if _has_matrix_instructions(function) else unit
+        return None if changed is unit else changed
+
     def _emit(self, unit: KernelUnit) -> tuple[str, bool]:
         """The LLVM IR of `unit`, and whether its instructions are reordered."""
         part = emit_kernel(unit, self.machine, 0)
@@ -180,6 +211,16 @@ class CodeGenerator:
         task = Task(unit.kernel, "code generation", unit.module.functions[unit.kernel].location)
         arguments = text, MachineTarget.of(self.machine), level, libraries
         return run(task, to_ptx, *arguments, variant)
+
+
+def _has_matrix_instructions(function: Function) -> bool:
+    """Whether dots of `function` are computed by `mma` or `wgmma`."""
+    dots = [op for op in function.ops if op.multiplies_matrices]
+    if not dots:
+        return False
+    from tileir.backend.layouts.dot_layouts import mma_of  # most kernels have no dots
+
+    return any(op.mnemonic != "dot" or mma_of(op) is not None for op in dots)
 
 
 def prefetching(unit: KernelUnit) -> KernelUnit:
@@ -209,6 +250,30 @@ def overlapping(unit: KernelUnit) -> KernelUnit:
     return _with_kernel(unit, start_dots_together(function))
 
 
+def registers_moved(before: Function, after: Function) -> int:
+    """The registers of a thread that are alive for longer in `after`, in which ops of `before` have
+    moved: the results of loads and dots that come before an op that they followed, in the block
+    with most."""
+    from tileir.ops.hopper import Wgmma  # most kernels have no dots
+    from tileir.ops.memory import Load
+
+    most = 0
+    for label, block in before.blocks.items():
+        places = {op: place for place, op in enumerate(block.ops)}
+        moved, first = 0, len(places)
+        for op in reversed(after.blocks[label].ops):
+            if first < places[op] and isinstance(op, (Load, Wgmma)):
+                moved += _registers_of_thread(op.results[0].type)
+            first = min(first, places[op])
+        most = max(most, moved)
+    return most
+
+
+def _registers_of_thread(kind: Any) -> int:
+    """The registers that a tile with a layout fills in a thread."""
+    return -(-kind.layout.size("register") * cast(int, kind.element.bits) // 32)
+
+
 def _with_kernel(unit: KernelUnit, changed: Function) -> KernelUnit:
     """`unit` with `changed` as its kernel; `unit` itself if that has the same ops."""
     from tileir.backend.stage import with_function
@@ -222,9 +287,8 @@ def _with_kernel(unit: KernelUnit, changed: Function) -> KernelUnit:
 
 _OF_OPS = {
     CodeVariant.PREFETCHED: prefetching, CodeVariant.RECOMPUTED: recomputing,
-    CodeVariant.OVERLAPPED: overlapping,
 }  # fmt: skip
-"""The variants with other ops than `DEPTH_FIRST`."""
+"""The variants with other ops than `DEPTH_FIRST`, except `OVERLAPPED`."""
 
 
 @attrs.frozen(eq=False, repr=False)

@@ -83,6 +83,9 @@ class CompiledKernel:
     loaded."""
     is_reordered: bool = attrs.field(default=False, kw_only=True)
     """Whether the instructions of `ptx` are not in the order of the program."""
+    moved_registers: int | None = attrs.field(default=None, kw_only=True)
+    """If `ptx` is that of the variant `OVERLAPPED`, the registers of a thread that are alive for
+    longer than with `DEPTH_FIRST`."""
 
     def __str__(self) -> str:
         plan = self.plan
@@ -249,8 +252,17 @@ class CompiledKernel:
         best = choice.best(self.ptx, code, self._assembled_from)
         if best.spills and not code.spills:  # around loops: a variant without would gain less
             return best
+        if self.generate is None:
+            return best
+        if self.moved_registers is not None:
+            if best is not code or not choice.may_be_smaller(code, self.moved_registers):
+                return best
+            separate = self._depth_first()
+            other = separate._assembled_from(separate.ptx)
+            is_better = choice.better_overlapped(other, code) is other
+            return separate._best_of_bounds(other) if is_better else code
         has_loops = bool(loops(function).by_header)
-        variants = [] if self.generate is None else self._variants(has_loops, dots, bounded)
+        variants = self._variants(has_loops, dots, bounded)
         if best is not code and not best.spills:
             # A limit has gained: other orders gain more only with fewer of the registers that it
             # has added.
@@ -268,12 +280,19 @@ class CompiledKernel:
                 return better
         return best
 
+    def _depth_first(self) -> CompiledKernel:
+        """The kernel with the code of `DEPTH_FIRST`."""
+        assert self.generate is not None
+        llvm, ptx, is_reordered = self.generate(CodeVariant.DEPTH_FIRST)
+        return attrs.evolve(
+            self, llvm=llvm, ptx=ptx, is_reordered=is_reordered, moved_registers=None
+        )
+
     def _variants(self, has_loops: bool, dots: bool, bounded: bool) -> list[CodeVariant]:
-        """The variants of this kernel, first those that gain most."""
+        """The variants of this kernel, except `OVERLAPPED`, first those that gain most."""
         from tileir.backend.register_limit import steps_addresses
 
         applicable = {
-            CodeVariant.OVERLAPPED: dots and not bounded,
             CodeVariant.RECOMPUTED: has_loops and not bounded and _DOTS_OF_WARPS in self.ptx,
             CodeVariant.PREFETCHED: has_loops and not bounded,
             CodeVariant.ALTERNATING: not dots,

@@ -92,6 +92,9 @@ generated again in program order for what one register would gain, and two gaine
 0.68 of its registers. For what this part would gain four are, both of these among them. One of 383
 took fewer when scheduled."""
 
+_FEWEST_OF_SEPARATE = 0.8
+"""The least part of the registers of `OVERLAPPED` that `DEPTH_FIRST` takes, as a rule."""
+
 _ALIVE = {
     CodeVariant.SCHEDULED: 0.9, CodeVariant.UNREDUCED: 0.99, CodeVariant.RECOMPUTED: 0.9,
 }  # fmt: skip
@@ -293,8 +296,6 @@ class RegisterChoice:
         that do not spill."""
         if variant is CodeVariant.PREFETCHED:
             return self._may_be_prefetched(code)
-        if variant is CodeVariant.OVERLAPPED:
-            return not code.spills and bool(code.registers)
         if code.spills:
             moves = 2 * code.spills // _WORD
             part = moves * INSTRUCTION_BYTES / max(1, code_bytes(code.cubin))
@@ -318,8 +319,6 @@ class RegisterChoice:
         variant, ptx = likely.variant, likely.ptx
         if variant is CodeVariant.PREFETCHED:
             return self.better_prefetched(code, assemble(ptx))
-        if variant is CodeVariant.OVERLAPPED:
-            return self.better_overlapped(code, assemble(ptx))
         is_free = code.spills or self._is_for_loads(variant, code)
         limit = None if is_free else self.variant_limit(variant, code)
         if limit is not None and likely.part * code.registers > limit:
@@ -346,6 +345,13 @@ class RegisterChoice:
         blocks have more than twice as many loads in flight as those of `code`; else `code`."""
         gains = self._in_flight(other) > 2 * self._in_flight(code)
         return other if gains and not other.spills else code
+
+    def may_be_smaller(self, overlapped: Assembled, moved: int) -> bool:
+        """Whether more blocks may be resident with the code in which loads and dots wait for each
+        other, or nothing is spilled: in `overlapped`, `moved` registers are alive for longer."""
+        before = overlapped.registers
+        least = max(before - moved, int(_FEWEST_OF_SEPARATE * before), 1)
+        return bool(overlapped.spills) or self._fitting(least) > self._fitting(before)
 
     def better_overlapped(self, code: Assembled, other: Assembled) -> Assembled:
         """`other`, in which loads and dots wait for each other less, if it spills nothing, and as

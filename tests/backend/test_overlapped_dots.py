@@ -5,14 +5,22 @@ from __future__ import annotations
 
 from typing import Any
 
+import attrs
 import numpy as np
 import pytest
 
 from tests.backend.test_register_limit import MACHINE, code
 from tests.sizes import for_each
-from tileir.backend.compile import overlapping, run_pipeline
+from tileir.backend.compile import (
+    compile as compile_kernel,
+    overlapping,
+    registers_moved,
+    run_pipeline,
+)
+from tileir.backend.compiled_kernel import CompiledKernel
 from tileir.backend.nvptx.emit import KernelUnit
 from tileir.backend.options import CodeVariant, Options
+from tileir.backend.ptxas import ptxas
 from tileir.backend.register_limit import RegisterChoice
 from tileir.backend.simt.machine import run
 from tileir.backend.target import target
@@ -118,6 +126,72 @@ def test_dots_that_start_together(form: str, together: bool) -> None:
 )
 def test_the_code_is_used_where_as_many_blocks_are_resident(before, after, is_better):
     choice = RegisterChoice(MACHINE, 4, 0, alone=False, dots=True)
-    assert choice.may_gain(CodeVariant.OVERLAPPED, before)
-    assert not choice.may_gain(CodeVariant.OVERLAPPED, code(150, 8, spills=4))
     assert choice.better_overlapped(before, after) is (after if is_better else before)
+
+
+@for_each(
+    ("overlapped", "moved", "may_be"),
+    [
+        (code(176, 8), 8, True),  # a third block of four warps
+        (code(176, 8), 4, False),
+        (code(150, 8), 32, True),  # a fourth one
+        (code(164, 8), 64, False),  # a fourth one for less than 0.8 of the registers
+        (code(150, 8, spills=4), 0, True),
+    ],
+)
+def test_the_other_code_may_be_smaller_by_what_has_moved(overlapped, moved, may_be):
+    choice = RegisterChoice(MACHINE, 4, 0, alone=False, dots=True)
+    assert choice.may_be_smaller(overlapped, moved) is may_be
+
+
+@for_each(
+    ("form", "moved"), [("plain", 64), ("chained", 32), ("stored before", 32), ("reduced", 32)]
+)
+def test_registers_that_are_alive_for_longer(form: str, moved: int) -> None:
+    """Each of 128 threads has 32 elements of a tile of f32: scales that are loaded before the first
+    dot, and the result of a second dot that starts before the first one is complete."""
+    unit = unit_of(form)
+    own, other = (u.module.functions["k"] for u in (unit, overlapping(unit)))
+    assert registers_moved(own, other) == moved
+
+
+@pytest.mark.skipif(ptxas() is None, reason="no ptxas")
+@for_each(
+    ("first", "other", "assembled"),
+    [
+        (code(128, 8), None, 1),  # as many blocks without
+        (code(176, 8), code(150, 8), 2),
+        (code(176, 8), code(170, 8), 2),
+        (code(255, 8, spills=8), code(255, 8), 2),
+    ],
+)
+def test_overlapped_code_is_assembled_first(first, other, assembled, monkeypatch):
+    """The other code is generated and assembled only if it may be smaller, and is used if more
+    blocks are resident with it, or nothing is spilled."""
+    kernel = compile_kernel(chunk(), "sm_90a", Options(num_warps=4, warp_specialize=False))
+    assert kernel.generate is not None and kernel.moved_registers == 64
+    variants, texts = list[CodeVariant](), list[str]()
+    own = kernel.generate
+    kernel = attrs.evolve(kernel, generate=lambda v: variants.append(v) or own(v))
+
+    def assemble(self: CompiledKernel, text: str) -> Any:
+        texts.append(text)
+        return other if len(texts) > 1 else first
+
+    monkeypatch.setattr(CompiledKernel, "_assembled_from", assemble)
+    monkeypatch.setattr(RegisterChoice, "best", lambda self, ptx, code, assemble: code)
+    monkeypatch.setattr(RegisterChoice, "may_gain", lambda self, variant, code: False)
+    is_used = other is not None and (first.spills or other.registers == 150)
+    assert kernel.machine_code is (other if is_used else first)
+    assert texts[0] == own(CodeVariant.OVERLAPPED)[1] == kernel.ptx
+    assert texts[1:] == [own(CodeVariant.DEPTH_FIRST)[1]] * (assembled - 1)
+    assert variants == [CodeVariant.DEPTH_FIRST] * (assembled - 1)
+    assert own(CodeVariant.DEPTH_FIRST)[1] != kernel.ptx
+
+
+@for_each(("option", "value"), [("max_registers", 128), ("warp_specialize", True), (None, None)])
+def test_code_is_not_overlapped_where_registers_are_fixed(option, value) -> None:
+    options = {"num_warps": 4, "warp_specialize": False, **({option: value} if option else {})}
+    kernel = compile_kernel(chunk(), "sm_90a", options)
+    has_roles = ".consumer" in str(kernel.tir_at("barriers"))
+    assert (kernel.moved_registers is None) is (option == "max_registers" or has_roles)
