@@ -56,9 +56,6 @@ _ADDED_ALONE = 64
 compare-and-swap. Lanes whose elements share a word repeat it. Two neighbours take one addition."""
 _MANY_VECTORS = 4
 """Vectors of a thread that are worth a conversion."""
-_FEWEST_QUOTIENTS = 16
-"""Divisions of a thread, each of ten instructions or more, that take longer than a conversion
-through shared memory."""
 _BYTES_TOGETHER = VECTOR_BYTES // 2
 """Neighbours along which a thread does not load bytes, but stores them. Threads that owned a whole
 access would not exchange them, and each lane would store to another line."""
@@ -460,21 +457,20 @@ class AnchorLayouts:
         order = max(orders, key=lambda o: orders[o]) if orders else row_major(len(tile.shape))
         return self._layout(tile.shape, order)
 
-    def of_quotients(
+    def of_functions(
         self, tile: Tile, values: Iterable[Value], requested: Iterable[Layout]
     ) -> Layout | None:
         """The default layout, in which each thread has other elements, for `values` like `tile`
         that are computed from one another element by element, if each of the `requested` layouts,
-        such as those of operands of dots, costs more divisions than a conversion takes. None for
-        others."""
+        such as those of operands of dots, costs more divisions and mathematical functions than a
+        conversion takes. None for others."""
         layout = self.default_layout(tile)
         repeated = min(each.size("register") for each in requested) - layout.size("register")
-        if repeated <= 0 or not has_op(self.function, "fdiv"):
+        if repeated <= 0:
             return None
-        defined = definitions(self.function)
-        ops = (defined.get(value) for value in values)
-        quotients = sum(op is not None and op.mnemonic == "fdiv" for op in ops)
-        return layout if quotients * repeated >= _FEWEST_QUOTIENTS else None
+        from tileir.backend.layouts.repeated_functions import takes_long  # few kernels need it
+
+        return layout if takes_long(self.function, values, repeated) else None
 
     def layout_of_rows(self, tile: Tile) -> Layout:
         """A layout in which threads own whole rows, if they own enough elements; else the default

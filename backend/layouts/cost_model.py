@@ -290,14 +290,14 @@ class ComponentLayouts:
             if not self._is_staged(root) or self._is_informed(root, {root}):
                 requested = self._requested_by_users(root) or self._demanded_of_words(root)
             requested = requested or self._layout_of_rows(root) or self.anchors.default_layout(tile)
-            spread = self.anchors.of_quotients(tile, self._members(root), (requested,))
+            spread = self.anchors.of_functions(tile, self._members(root), (requested,))
             requested = spread or requested
             if self._can_be_scanned(root, requested):
                 return requested
             return layout_of_powers(tile.shape, self.anchors.num_warps)
         delivered = self._repeated_in_warps(root, tile, candidates) or self._spread(root, tile)
         delivered = delivered or self._rows_of_lanes(root)
-        delivered = delivered or self.anchors.of_quotients(tile, self._members(root), candidates)
+        delivered = delivered or self.anchors.of_functions(tile, self._members(root), candidates)
         if delivered is not None:
             return delivered
         if len(candidates) == 1:

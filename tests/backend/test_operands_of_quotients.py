@@ -1,4 +1,5 @@
-"""Operands of dots that are quotients: every warp would divide the same numbers."""
+"""Operands of dots that are quotients or results of mathematical functions: every warp would
+compute the same numbers."""
 
 from __future__ import annotations
 
@@ -19,7 +20,7 @@ ROWS, COLUMNS = 16, 32
 
 def scaled_matmul(op: str = "fdiv", k: int = 64) -> Any:
     """A times B, in each of `n` steps of `k` the rows of A divided by their sums, or multiplied by
-    them."""
+    them, or A as exponents of 2."""
     b = Builder()
     operand, result = (arg(pointer(kind), aligned=16) for kind in (F16, F32))
     with b.kernel("k", x=operand, y=operand, z=result, n=arg(I32)) as (x, y, z, n):
@@ -30,7 +31,8 @@ def scaled_matmul(op: str = "fdiv", k: int = 64) -> Any:
             left = (x + (row[:, None] * (n * k) + along[None, :])).load().to(F32)
             right = (y + (along[:, None] * COLUMNS + column[None, :])).load()
             sums = left.reduce(1, "fadd")[:, None]
-            left = left / sums if op == "fdiv" else left * sums
+            scaled = left / sums if op == "fdiv" else left * sums
+            left = left.exp2() if op == "exp2" else scaled
             total.set(b.dot(left.to(F16), right, total.get()))
         (z + (row[:, None] * COLUMNS + column[None, :])).store(total.get())
     return b.module()
@@ -70,12 +72,13 @@ def owners(module: Any, mnemonic: str) -> int:
     return replication(kind.layout)
 
 
-def test_one_thread_computes_each_quotient() -> None:
-    assert owners(scaled_matmul(), "fdiv") == 1
+@pytest.mark.parametrize("op", ["fdiv", "exp2"])
+def test_one_thread_computes_each_quotient_and_function(op: str) -> None:
+    assert owners(scaled_matmul(op), op) == 1
 
 
-@pytest.mark.parametrize(("op", "k"), [("fmul", 64), ("fdiv", 16)])
-def test_few_quotients_and_other_operands_are_computed_in_all_warps(op: str, k: int) -> None:
+@pytest.mark.parametrize(("op", "k"), [("fmul", 64), ("fdiv", 16), ("exp2", 16)])
+def test_few_functions_and_other_operands_are_computed_in_all_warps(op: str, k: int) -> None:
     """A conversion takes longer."""
     assert owners(scaled_matmul(op, k), op) == 4
 
@@ -121,4 +124,16 @@ def test_threads_agree(n: int) -> None:
     z = np.full((ROWS, COLUMNS), 77, np.float32)
     results = assert_equal_results(scaled_matmul(), [x, y, z, n], target="sm_90a", **OPTIONS)
     expected = (x.astype(np.float32) @ y.astype(np.float32)) / 64
+    np.testing.assert_array_equal(results[2], expected)
+
+
+def test_threads_agree_on_exponentials() -> None:
+    """Powers of two, whose sums are exact."""
+    random = np.random.default_rng(0)
+    x = random.integers(-3, 4, (ROWS, 128)).astype(np.float16)
+    y = random.integers(-9, 9, (128, COLUMNS)).astype(np.float16)
+    z = np.full((ROWS, COLUMNS), 77, np.float32)
+    module = scaled_matmul("exp2")
+    results = assert_equal_results(module, [x, y, z, 2], target="sm_90a", **OPTIONS)
+    expected = np.exp2(x.astype(np.float32)) @ y.astype(np.float32)
     np.testing.assert_array_equal(results[2], expected)
