@@ -45,18 +45,23 @@ def stage_operands(
     would pass through shared memory as often, and its fragments would stay in registers.
 
     An operand A that is computed of a dot's result stays in registers. Operands of the later dots
-    of a block that are there at the first one are stored with its own, under one barrier. Not
-    staged are the operands of dots in loops with `cp.async` copies, those of blocks whose operands
-    exceed `shared` bytes, and the only operand of a block if it is read once, as a whole. If the
-    registers `copies` hold the program, operands that are loaded for dots alone are copied
-    asynchronously outside of loops.
+    of a block that are there at the first one are stored with its own, under one barrier. Operands
+    that a loop does not change are stored before it, up to half of `shared` bytes in all, and take
+    no registers in it. Not staged are the operands of dots in loops with `cp.async` copies, those
+    of blocks whose operands exceed `shared` bytes, and the only operand of a block if it is read
+    once, as a whole. If the registers `copies` hold the program, operands that are loaded for dots
+    alone are copied asynchronously outside of loops.
     """
     writer = _Writer(function, copies)
     blocks = {
         label: writer.in_block(block, shared) if label in writer.eligible else block
         for label, block in function.blocks.items()
     }
-    return function if blocks == function.blocks else function.with_blocks(blocks)
+    if blocks == function.blocks:
+        return function
+    from tileir.backend.software_pipeline.store_once import store_once  # few kernels need it
+
+    return store_once(function.with_blocks(blocks), shared // 2)
 
 
 _Operands = tuple[StoredOperand | None, StoredOperand | None]

@@ -15,6 +15,7 @@ from tests.backend.test_stored_operands import (
     random_operands,
     simple,
 )
+from tileir.analysis.loops import loops
 from tileir.backend import Options, compile as compile_kernel
 from tileir.builder import BF16, F16, F32, I8, I32, Builder, arg, pointer
 from tileir.machine import dtype_of
@@ -112,3 +113,62 @@ def test_what_stays_in_registers() -> None:
         (out + at).store(b.dot(strided, unit, b.full((64, 64), 0.0, F32)))
     for module, warps in ((small, 1), (large, 8), (b.module(), 2)):
         assert count_stores(ops(module, warps)) == 0
+
+
+def attention(heads: int, blocks: int, rows: int = 32, *, of_head: bool = False) -> Any:
+    """Sums of (q k^T) v over `blocks` blocks of keys of each head, without pipelining. The queries
+    are those of the head if `of_head`, else the same ones for all heads."""
+    b, depth = Builder(), 64
+    kinds = {name: arg(pointer(F16), aligned=16) for name in "qkv"}
+    with b.kernel("attention", **kinds, out=pointer(F32)) as (q, k, v, out):
+
+        def grid(m: int, n: int) -> Any:
+            return b.arange(m)[:, None] * n + b.arange(n)[None, :]
+
+        queries = (q + grid(rows, depth)).load()
+        total = b.var(b.full((rows, depth), 0.0, F32))
+        with b.for_(0, heads, stages=1) as head:
+            own = (q + grid(rows, depth) + head * (rows * depth)).load() if of_head else queries
+            with b.for_(0, blocks, stages=1) as i:
+                at = grid(32, depth) + (head * blocks + i) * (32 * depth)
+                keys, values = (k + at).load(), (v + at).load()
+                weights = b.dot(own, b.trans(keys, order=(1, 0)), b.full((rows, 32), 0.0, F32))
+                total.set(b.dot((weights * 0.5).to(F16), values, total.get()))
+        (out + grid(rows, depth)).store(total.get())
+    return b.module()
+
+
+def depths_of_stores(module: Any, warps: int = 2) -> list[int]:
+    """The number of loops around each store of an operand, in ascending order."""
+    stage = compile_kernel(module, "sm_80", Options(num_warps=warps)).tir_at("barriers")
+    (function,) = stage.functions.values()
+    return sorted(
+        loops(function).depth(label)
+        for label, block in function.blocks.items()
+        for op in block.ops
+        if op.mnemonic == "gpu.local_store"
+    )
+
+
+@pytest.mark.parametrize(("of_head", "depth"), [(False, 0), (True, 1)])
+def test_operands_that_a_loop_does_not_change_are_stored_before_it(
+    of_head: bool, depth: int
+) -> None:
+    """Before the outermost such loop. The operands that it loads are stored in it."""
+    assert depths_of_stores(attention(3, 2, of_head=of_head)) == [depth, 2, 2]
+
+
+def test_large_operands_are_stored_in_the_loop() -> None:
+    """Other blocks need the rest of shared memory: 64 KiB are more than a quarter of it."""
+    assert depths_of_stores(attention(2, 2, 512), 8) == [2, 2, 2]
+
+
+@pytest.mark.sampled(1)
+@pytest.mark.parametrize("of_head", [False, True])
+@pytest.mark.parametrize("blocks", [0, 1, 2])
+def test_threads_wait_for_operands_stored_before_a_loop(of_head: bool, blocks: int) -> None:
+    """Before they read them, and before those of the next head replace them."""
+    heads = 3
+    shapes = (heads * 32, 64), (heads * 32 * max(blocks, 1), 64), (heads * 32 * max(blocks, 1), 64)
+    arguments = [*random_operands(F16, *shapes), np.zeros((32, 64), np.float32)]
+    agree(attention(heads, blocks, of_head=of_head), arguments, 2)
