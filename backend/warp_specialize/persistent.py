@@ -29,7 +29,8 @@ def persist(function: Function) -> Function:
     The kernel gets the extents of its grid as parameters. Instances are numbered as in a grid, the
     first axis fastest. With n blocks, iteration j computes the instances from j * n on: block b
     computes the b-th of them in even iterations and the (n - 1 - b)-th in odd ones. This balances
-    the work of kernels whose later instances take less time. Ops that the host can compute stay
+    the work of kernels whose later instances take less time. Where the work differs along the first
+    axis, and the others have few indices, these are the fastest, and long instances are first. Ops that the host can compute stay
     before the loop.
 
     before:
@@ -76,7 +77,14 @@ def persist(function: Function) -> Function:
 
 def make_persistent(function: Function) -> Function:
     """A kernel made persistent, as by `persist`."""
-    return PersistentLoop(function).function()
+    from tileir.backend.warp_specialize.unequal_instances import (
+        UnequalLoop,
+        work_along_first_axis,
+    )
+
+    sign = work_along_first_axis(function)
+    loop = UnequalLoop(function, rises=sign > 0) if sign else PersistentLoop(function)
+    return loop.function()
 
 
 class PersistentLoop:
@@ -109,6 +117,7 @@ class PersistentLoop:
         entry = old.entry.label
         two_steps, steps = _first_step(first.result, count.result)
         start = Branch(Successor(labels["instances"], (first.result, steps[-1].results[0])))
+        steps += self.before_loop(two_steps)
         blocks = {entry: Block(entry, (), (*before, first, count, *total, *steps, start))}
         test = ICmp(self.counter, bound, predicate_=IntegerPredicate.SLT)
         choose = CondBranch(
@@ -132,6 +141,10 @@ class PersistentLoop:
     def bound(self, count: Operand, ops: list[Op]) -> Operand:
         """The bound of the loop counter for `count` instances; `ops` are added to the entry."""
         return count
+
+    def before_loop(self, twice: Operand) -> list[Op]:
+        """More ops of the entry; `twice` is twice the number of blocks."""
+        return []
 
     def select_instance(self) -> list[Op]:
         """The ops that select the instance of this block in an iteration."""

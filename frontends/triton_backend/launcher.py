@@ -19,7 +19,7 @@ from tileir.analysis.alignment import alignment
 from tileir.analysis.dominance import post_dominance
 from tileir.analysis.induction import trip_count
 from tileir.analysis.loops import Loop, loops
-from tileir.analysis.uses import definitions, uses
+from tileir.analysis.uses import uses
 from tileir.backend.compile import warp_specialized
 from tileir.backend.executors import gpu_calls
 from tileir.backend.options import Options
@@ -42,9 +42,8 @@ from tileir.ir import Function, Module
 from tileir.op import Op
 from tileir.ops.hopper import TensorMap, TmaLoad, Wgmma, WgmmaWait
 from tileir.ops.memory import Load
-from tileir.ops.program import ProgramId
 from tileir.types import Descriptor, Scalar, Tile, shape_of
-from tileir.values import Constant, Operand, Value
+from tileir.values import Constant, Value
 from tileir_triton.launching import TENSOR_MAPS
 
 Launch = Callable[..., Any]
@@ -224,11 +223,13 @@ def _shares_processors(function: Function, warps: int) -> bool:
     """Whether several blocks of `warps` warps, which have equal work, compute chained dots faster
     on a multiprocessor than one warp-specialized block: the accumulators of no loop take so many
     registers that only one block or two are resident. What a block waits for, the others hide."""
+    from tileir.backend.warp_specialize.unequal_instances import iterations_differ  # few ask
+
     inner = _innermost(function)
     return (
         not _have_one_dot(function)
         and all(_carried_registers(function, x, warps) <= _FEW_REGISTERS for x in inner)
-        and not any(_grows_with_instances(function, x) for x in inner)
+        and not any(iterations_differ(function, x) for x in inner)
     )
 
 
@@ -241,23 +242,6 @@ def _carried_registers(function: Function, loop: Loop, warps: int) -> int:
         if len(v.type.shape) == 2
     )
     return bits // (32 * 32 * warps)
-
-
-def _grows_with_instances(function: Function, loop: Loop) -> bool:
-    """Whether the place of an instance in the grid decides how often it iterates, as in causal
-    attention: blocks that loop over instances then have more equal work than blocks of one."""
-    counted = trip_count(function, loop)
-    if counted is None:
-        return False
-    ends = (counted.of.start, counted.bound)
-    return len({_depends_on_instance(function, operand) for operand in ends}) == 2
-
-
-def _depends_on_instance(function: Function, operand: Operand) -> bool:
-    from tileir.backend.warp_specialize.chained_matmuls import backward_slice  # few kernels ask
-
-    producers, slice_ = definitions(function), backward_slice(function, [operand])
-    return any(isinstance(producers.get(value), ProgramId) for value in slice_)
 
 
 def _have_one_dot(function: Function) -> bool:
