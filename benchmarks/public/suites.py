@@ -95,6 +95,12 @@ SUITES = {
         ("unsloth/kernels/moe/tests/test_grouped_gemm.py",),
         paths=(".", "unsloth/kernels/moe"), stub="unsloth",
     ),
+    # `python/` of Triton's repository. Cases that read TTGIR, or count instructions of PTX by
+    # Triton's own passes, fail.
+    "triton": Suite(
+        ("test/unit/language", "test/unit/cuda", "test/unit/runtime", "test/regression"), 5
+    ),
+    "triton_kernels": Suite(("tests",), 3),
 }  # fmt: skip
 
 

@@ -409,18 +409,19 @@ def launcher_with_maps(kernel: Any, own: Launch) -> Launch:
     if text is None:
         return own
     chosen: Mapping[str, Any] = getattr(kernel.metadata, TENSOR_MAPS)
-    return _Launcher(text, kernel.metadata.name, own, chosen, kinds, passed).launch
+    fused = is_fused(kernel.metadata)
+    return _Launcher(text, kernel.metadata.name, own, chosen, kinds, passed, fused).launch
 
 
 class _Launcher:
     """Launches of the kernel `name` of a TTIR `text`, with arguments of these `kinds`, of which
-    those at `passed` are parameters."""
+    those at `passed` are parameters. `fused` is the option `enable_fp_fusion`."""
 
     def __init__(
         self, text: str, name: str, own: Launch, options: Mapping[str, Any], kinds: list[str],
-        passed: list[int],
+        passed: list[int], fused: bool,
     ) -> None:  # fmt: skip
-        self.text, self.name, self.own = text, name, own
+        self.text, self.name, self.own, self.fused = text, name, own, fused
         self.options, self.count = dict(options), len(kinds)
         self.select = (
             itemgetter(*passed) if len(passed) > 1 else lambda arguments: (arguments[passed[0]],)
@@ -461,7 +462,8 @@ class _Launcher:
         return any(pads_with_nan(arguments[i]) for i in self.descriptors)
 
     def _make_dispatcher(self) -> Any:
-        resolve = _Resolve(read_ttir(self.text, self.name, self.options), self.name, self.options)
+        module = read_ttir(self.text, self.name, self.options, self.fused)
+        resolve = _Resolve(module, self.name, self.options)
         self.dispatcher = gpu_calls().dispatch(resolve, resolve.names)
         return self.dispatcher
 
@@ -519,10 +521,17 @@ class _Resolve:
         return self._variants[nan, multiples]
 
 
-def read_ttir(text: str, name: str, options: Mapping[str, Any], overlapped: bool = False) -> Module:
-    """The module of a kernel's TTIR, compiled with these `num_warps` and `num_stages`. Raises
-    `TileirError`."""
+def read_ttir(
+    text: str, name: str, options: Mapping[str, Any], fused: bool, overlapped: bool = False
+) -> Module:
+    """The module of a kernel's TTIR, compiled with these `num_warps` and `num_stages`. `fused` is
+    the option `enable_fp_fusion`. Raises `TileirError`."""
     return ttir.read(
         text, f"{name}.ttir", overlapped=overlapped, num_stages=options["num_stages"],
-        num_warps=options["num_warps"],
+        num_warps=options["num_warps"], enable_fp_fusion=fused,
     )  # fmt: skip
+
+
+def is_fused(options: Any) -> bool:
+    """Whether multiplications and additions of a kernel are fused, by its options or metadata."""
+    return bool(getattr(options, "enable_fp_fusion", True))

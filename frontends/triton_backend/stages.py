@@ -29,7 +29,7 @@ from tileir.frontends.triton_backend.descriptors import (
     with_made_descriptors,
     with_multiples,
 )
-from tileir.frontends.triton_backend.launcher import options_with_maps, read_ttir
+from tileir.frontends.triton_backend.launcher import is_fused, options_with_maps, read_ttir
 from tileir.ir import Module
 from tileir_triton.inductor import is_launched_from_cpp
 from tileir_triton.launching import TENSOR_MAPS
@@ -157,6 +157,8 @@ def _refusal(metadata: dict[str, Any], options: Any, instrumented: bool) -> str:
         return "it is compiled with instrumentation"
     if options.num_ctas != 1 and "num_ctas" not in metadata:  # jax-triton's start with nothing
         return _starts_clusters(options)
+    if not getattr(options, "enable_reflect_ftz", True):
+        return "its functions keep subnormal numbers (enable_reflect_ftz=False)"
     limit = _register_limit(options)
     if limit is not None and limit < _FEWEST_REGISTERS:
         return f"a thread may use {limit} registers, of which tileir needs {_FEWEST_REGISTERS}"
@@ -202,7 +204,7 @@ def _needs_tritons_launcher(options: Any) -> str:
 def _read(text: str, name: str, options: Any) -> Module:
     """The module of the kernel. Raises TileirError."""
     overlapped = bool(getattr(options, "launch_pdl", False))
-    return read_ttir(text, name, _warps_and_stages(options), overlapped)
+    return read_ttir(text, name, _warps_and_stages(options), is_fused(options), overlapped)
 
 
 def _reads_warps(metadata: dict[str, Any]) -> bool:

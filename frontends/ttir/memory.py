@@ -289,17 +289,19 @@ def _descriptor_store(f: RegionReader, s: Operation) -> None:
     f.b.descriptor_store(descriptor, _at_block_shape(descriptor, value), indices)
 
 
-_REDUCTIONS: Mapping[str, tuple[Any, Any]] = {
-    "add": ("add", "fadd"), "min": ("smin", "fmin"), "max": ("smax", "fmax"), "and": ("and", ""),
-    "or": ("or", ""), "xor": ("xor", ""),
+_REDUCTIONS: Mapping[str, tuple[Any, Any, Any]] = {
+    "add": ("add", "add", "fadd"), "min": ("smin", "umin", "fmin"), "max": ("smax", "umax", "fmax"),
+    "and": ("and", "and", ""), "or": ("or", "or", ""), "xor": ("xor", "xor", ""),
 }  # fmt: skip
+"""Reductions of signed integers, of unsigned ones, and of floats."""
 
 
 @rule("tt.descriptor_reduce")
 def _descriptor_reduce(f: RegionReader, s: Operation) -> None:
     descriptor, *indices, value = f.operands(s)
     kind = element_of(value.type)
-    op = _REDUCTIONS[s.words[0]][isinstance(kind, Scalar) and kind.is_float]
+    is_float = isinstance(kind, Scalar) and kind.is_float
+    op = _REDUCTIONS[s.words[0]][2 if is_float else s.unsigned]
     f.b.descriptor_reduce(descriptor, _at_block_shape(descriptor, value), indices, op=op)
 
 

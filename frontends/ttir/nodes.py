@@ -19,7 +19,8 @@ class Operation:
 
     `head` are the tokens between the name and the types, `options` the attributes, of the form
     `word = word` and in braces. `operand_types` and `result_types` are the types before and after
-    the arrow; without an arrow `result_types` are all types."""
+    the arrow; without an arrow `result_types` are all types. `unsigned` states whether a descriptor
+    among them is of unsigned elements."""
 
     name: str
     results: list[tuple[str, int]]
@@ -31,6 +32,7 @@ class Operation:
     result_types: list[Stated] = attrs.field(factory=list[Stated])
     regions: list[Region] = attrs.field(factory=list[Any])
     exact: bool = False
+    unsigned: bool = False
 
     @property
     def operands(self) -> list[str]:

@@ -17,7 +17,7 @@ from tileir.frontends.ttir.types import (
     parse_descriptor,
     parse_stated_type,
 )
-from tileir.types import shape_of
+from tileir.types import Descriptor, shape_of
 
 _OPENING = {"(": ")", "[": "]", "<": ">", "{": "}"}
 _NESTED = 64
@@ -392,8 +392,11 @@ class Reader:
 
     def _types(self, statement: Operation) -> None:
         """`: operand types -> result types`, of which either may be missing, `to` for the arrow."""
+        first = self.place
         if self.accept(":"):
             statement.result_types = self.types()
+        if any(isinstance(kind, Descriptor) for kind in statement.result_types):
+            statement.unsigned = any("xui" in t.text for t in self.tokens[first : self.place])
         while self.next.kind == "arrow" or self.next.text == "to":
             self.take()
             statement.operand_types = statement.operand_types or statement.result_types

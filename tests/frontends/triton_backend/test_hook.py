@@ -97,6 +97,7 @@ def test_a_strict_hook_without_maps_refuses_descriptors_of_the_host(backend):
         (FOREIGN, {}, "user.py:4:9"),
         (ADD, {"instrumentation_mode": "consan"}, "instrumentation"),
         (ADD, {"maxnreg": 24}, "24 registers"),
+        (ADD, {"enable_reflect_ftz": False}, "subnormal numbers"),
         (ADD, {"num_warps": 64}, "warps"),
         (OF_A_LIBRARY, {}, "has the function twice"),
         (DESCRIBED, {}, "no extents and strides follow %x"),
@@ -120,6 +121,19 @@ def test_a_limit_above_the_registers_of_a_thread_is_all_of_them(backend):
     hook.install("strict")
     for limit in (255, 256):
         assert ".maxnreg 255" in stages(backend, ADD, {"num_ctas": 1}, maxnreg=limit)[2]
+
+
+@pytest.mark.parametrize("fused", [None, True, False])
+def test_multiplications_and_additions_are_fused_as_the_options_say(backend, fused):
+    hook.install("strict")
+    text = ADD.replace(
+        "%w = arith.addf %v, %v",
+        "%q = arith.mulf %v, %v : tensor<64xf32>\n    %w = arith.addf %q, %v",
+    )
+    changed = {} if fused is None else {"enable_fp_fusion": fused}
+    ptx = stages(backend, text, {"num_ctas": 1}, **changed)[2]
+    assert ("fma.rn.f32" in ptx) == (fused is not False)
+    assert ("mul.rn.f32" in ptx) == (fused is False)
 
 
 @pytest.mark.parametrize(

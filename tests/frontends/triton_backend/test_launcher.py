@@ -62,8 +62,9 @@ def machine(monkeypatch, triton):
 
 
 def compile_stage(triton, text, **changed):
-    """The metadata of a kernel after the stage that tileir compiles it in."""
-    metadata = {"hash": "h", "num_ctas": 1}
+    """The metadata of a kernel, which begin with its options, after the stage that tileir compiles
+    it in."""
+    metadata = {"hash": "h", "num_ctas": 1, **changed}
     triton.backend.make_ttgir(text, metadata, options(**{"num_warps": 8, **changed}), 90)
     return metadata
 
@@ -568,6 +569,20 @@ def test_results_that_threads_store_are_whole_vectors(triton, machine, n, wide):
     stores = re.findall(r"st\.global\S*", loaded.compiled.ptx)
     assert "cp.async.bulk.tensor" in loaded.compiled.ptx
     assert stores and all(".v4" in x for x in stores) == wide
+
+
+@pytest.mark.parametrize("fused", [True, False])
+def test_every_version_is_fused_as_the_options_say(triton, machine, fused):
+    scaled = "    %scaled = arith.mulf %acc_12, %acc_12 : tensor<128x256xf32>\n"
+    moved = "    %moved = arith.addf %scaled, %acc_12 : tensor<128x256xf32>\n"
+    last = "    %4 = arith.truncf "
+    text = DESCRIBED_MATMUL.replace(f"{last}%acc_12", f"{scaled}{moved}{last}%moved")
+    for each in (text, small(text)):
+        kernel = build(triton, each, DESCRIBED_TYPES, enable_fp_fusion=fused)
+        launch(kernel, descriptor_arguments(256, 336, 1024))
+        assert not kernel.launched
+    assert len(machine.kernels) == 2
+    assert all(("fma.rn.f32" in k.compiled.ptx) == fused for k in machine.kernels)
 
 
 def test_a_limit_of_registers_is_that_of_every_version(triton, machine):

@@ -418,3 +418,40 @@ def test_roundings_of_floats(rounding, kind, on):
             bits = bits + 0x7FFF + (bits >> 16 & 1)
         expected = (bits & np.uint32(0xFFFF0000)).view(np.float32)
     np.testing.assert_array_equal(actual, expected)
+
+
+EXTREMES = """\
+module {
+  tt.func public @kernel(%x: !tt.ptr<i32>, %y: !tt.ptr<i32>, %n: i32) {
+    %c0 = arith.constant 0 : i32
+    %c1 = arith.constant 1 : i64
+    %lanes = tt.make_range {end = 16 : i32, start = 0 : i32} : tensor<16xi32>
+    %all = tt.splat %x : !tt.ptr<i32> -> tensor<16x!tt.ptr<i32>>
+    %p = tt.addptr %all, %lanes : tensor<16x!tt.ptr<i32>>, tensor<16xi32>
+    %v = tt.load %p : tensor<16x!tt.ptr<i32>>
+    %d = tt.make_tensor_descriptor %y, [%n], [%c1] : <i32>, BLOCK
+    tt.descriptor_reduce KIND, %d[%c0], %v : !tt.tensordescTYPE, tensor<16xi32>
+    tt.return
+  }
+}
+"""
+
+
+@pytest.mark.parametrize("kind", ["min", "max"])
+@pytest.mark.parametrize("element", ["i32", "si32", "ui32"])
+@pytest.mark.parametrize("type", ["<tensor<16xELEMENT>>", "<16xELEMENT>"])
+def test_extremes_by_descriptors_have_the_sign_of_their_elements(kind, element, type):
+    type = type.replace("ELEMENT", element)
+    block = f"!tt.tensordesc{type}" if "tensor" not in type else f"<tensor<16x{element}>>"
+    text = EXTREMES.replace("KIND", kind).replace("BLOCK", block).replace("TYPE", type)
+    module = read(text)
+    first, second = np.uint32([0, 1, 2**31 - 1, 2**31, 2**32 - 1]), np.uint32([5, 2**32 - 5, 2**31])
+    x, y = np.resize(first, 16), np.resize(second, 16)
+    seen = np.uint32 if element.startswith("u") else np.int32
+    function = np.minimum if kind == "min" else np.maximum
+    expected = function(x.view(seen), y.view(seen))
+    for name in RUN:
+        result = y.view(np.int32).copy()
+        arguments = {"x": x.view(np.int32).copy(), "y": result, "n": 16}
+        executor(name).launch(module, "kernel", (1, 1, 1), arguments)
+        np.testing.assert_array_equal(result.view(seen), expected)
