@@ -12,6 +12,7 @@ import pytest
 
 from tests.sizes import for_each
 from tileir.machine import Machine, Tensor, dtype_of
+from tileir.machine.casts import from_integer
 from tileir.types import BF16, F4E2M1, F8E4M3, F8E5M2, F8E8M0, F16, F32, F64, Scalar
 
 from .ops_exact import LAYOUT, round_fraction
@@ -215,3 +216,36 @@ def test_cancelling_sums_are_negative_zero_only_when_rounding_down() -> None:
     for mode in MODES:
         got = MACHINE.elementwise("fadd", a, b, rounding=mode).data
         assert bool(np.signbit(got)[0]) == (mode == "rm")
+
+
+_PRECISION = {"bfloat16": 8, "float16": 11, "float32": 24, "float64": 53}
+"""The digits of a significand, the implied one included (IEEE 754-2019, 3.6)."""
+
+
+def _nearest(number: int, digits: int) -> int:
+    """`number` rounded to so many binary digits, ties to even."""
+    size = abs(number)
+    excess = size.bit_length() - digits
+    if excess <= 0:
+        return number
+    kept, rest = divmod(size, 1 << excess)
+    half = 1 << (excess - 1)
+    kept += rest > half or (rest == half and kept & 1)
+    return (kept << excess) * (1 if number >= 0 else -1)
+
+
+@pytest.mark.parametrize("integers", [np.int32, np.uint32, np.int64, np.uint64])
+@pytest.mark.parametrize("kind", [BF16, F16, F32, F64], ids=str)
+def test_integers_are_rounded_once(integers, kind):
+    """Sums of three powers of two: ties, and what is near them, at every size and of both signs."""
+    limits, bits = np.iinfo(integers), np.iinfo(integers).bits
+    sums = {
+        sign * ((1 << a) + (1 << b) + low)
+        for a in range(bits) for b in range(a + 1) for low in (-1, 0, 1) for sign in (1, -1)
+    }  # fmt: skip
+    numbers = sorted(n for n in {*sums, limits.min, limits.max} if limits.min <= n <= limits.max)
+    to = dtype_of(kind)
+    result = from_integer(np.array(numbers, integers), to)
+    expected = [float(_nearest(n, _PRECISION[to.name])) for n in numbers]
+    with np.errstate(over="ignore"):
+        np.testing.assert_array_equal(result, np.array(expected).astype(to))
