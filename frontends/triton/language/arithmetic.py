@@ -89,7 +89,7 @@ def _extremum(name: str, integer: str, number: str, propagating: str) -> Builtin
         if not isinstance(kind, DType):
             raise KernelError(f"{name} of {describe(left)}")
         if kind.is_floating():
-            op = propagating if propagate_nan is PropagateNan.ALL else number
+            op = propagating if _keeps_nan(propagate_nan) else number
         else:
             op = f"{'s' if kind.signed and not kind.is_bool() else 'u'}{integer}"
         return Tensor(getattr(s.b, op)(left.expr, right.expr), kind)
@@ -103,6 +103,13 @@ class PropagateNan:
 
     NONE = 0
     ALL = 0xFFFF
+
+
+def _keeps_nan(propagate_nan: Any) -> bool:
+    mode = static(propagate_nan, "propagate_nan")
+    if mode not in (None, PropagateNan.NONE, PropagateNan.ALL):
+        raise KernelError(f"propagate_nan is a value of tl.PropagateNan, not {mode!r}")
+    return bool(mode)
 
 
 maximum = _extremum("maximum", "max", "fmaxnum", "fmaximum")

@@ -1,5 +1,5 @@
 """Integers at the ends of their types: folded while compiling, as offsets of pointers, and where
-overflow is checked."""
+overflow is checked. NaNs in extremes and bounds."""
 
 from __future__ import annotations
 
@@ -158,3 +158,37 @@ def test_floats_beyond_the_normal_numbers_of_float32_are_float64(
 ) -> None:
     for signed in (number, -number):
         assert of_number(signed).name == ("fp32" if is_float32 else "fp64")
+
+
+@triton.jit
+def limit(x, low, high, out, ALL: tl.constexpr, N: tl.constexpr):
+    nan = tl.PropagateNan.ALL if ALL else tl.PropagateNan.NONE
+    i = tl.arange(0, N)
+    a, b, c = tl.load(x + i), tl.load(low + i), tl.load(high + i)
+    tl.store(out + i, tl.maximum(a, b, propagate_nan=nan))
+    tl.store(out + N + i, tl.minimum(a, c, propagate_nan=nan))
+    tl.store(out + 2 * N + i, tl.clamp(a, b, c, propagate_nan=nan))
+
+
+@pytest.mark.parametrize("every", [False, True], ids=["number", "nan"])
+@pytest.mark.parametrize("kind", [np.float16, np.float32, np.float64])
+def test_a_nan_is_left_out_or_kept_by_extremes_and_bounds(kind: Any, every: bool) -> None:
+    values = np.array([np.nan, -np.inf, -1.5, 0.0, 2.0, np.inf], kind)
+    cases = np.array(list(itertools.product(values, repeat=3)), kind)
+    x, low, high = (np.resize(column, 256).astype(kind) for column in cases.T)
+    out = np.zeros(3 * 256, kind)
+    limit[(1,)](x, low, high, out, every, 256)
+    larger, smaller = (np.maximum, np.minimum) if every else (np.fmax, np.fmin)
+    expected = [larger(x, low), smaller(x, high), smaller(larger(x, low), high)]
+    np.testing.assert_array_equal(out, np.concatenate(expected))
+
+
+@triton.jit
+def wrong_mode(x, MODE: tl.constexpr):
+    tl.store(x, tl.maximum(tl.load(x), 1.0, propagate_nan=MODE))
+
+
+@pytest.mark.parametrize("mode", [1, "all", 2.0])
+def test_what_is_no_way_to_treat_nans_is_an_error(mode: Any) -> None:
+    with pytest.raises(TileirError, match="propagate_nan is a value of"):
+        wrong_mode[(1,)](np.zeros(1, np.float32), mode)
