@@ -10,8 +10,10 @@ from tileir.testing.mutation.planted_bugs_of_instructions import BUGS_OF_INSTRUC
 from tileir.testing.mutation.planted_bugs_of_languages import BUGS_OF_LANGUAGES
 from tileir.testing.mutation.planted_bugs_of_layouts import BUGS_OF_LAYOUTS
 from tileir.testing.mutation.planted_bugs_of_memory import BUGS_OF_MEMORY
+from tileir.testing.mutation.planted_bugs_of_races import BUGS_OF_RACES
 from tileir.testing.mutation.planted_bugs_of_synchronization import BUGS_OF_SYNCHRONIZATION
 from tileir.testing.mutation.planted_bugs_of_tensors import BUGS_OF_TENSORS
+from tileir.testing.mutation.planted_bugs_of_types import BUGS_OF_TYPES
 from tileir.testing.mutation.planted_bugs_of_warp_specialization import BUGS_OF_WARP_SPECIALIZATION
 
 _FILES = ("tests/passes/test_files.py",)
@@ -308,5 +310,5 @@ BUGS: tuple[Bug, ...] = (
     *_PASSES, *_ALGEBRA, *_CORE, *_BARRIERS, *_LARGE, *_ROTATED, *BUGS_OF_WARP_SPECIALIZATION,
     *BUGS_OF_MEMORY, *BUGS_OF_FRONTENDS, *BUGS_OF_LAYOUTS, *BUGS_OF_EXECUTORS,
     *BUGS_OF_INSTRUCTIONS, *BUGS_OF_ANALYSES, *BUGS_OF_SYNCHRONIZATION, *BUGS_OF_TENSORS,
-    *BUGS_OF_LANGUAGES,
+    *BUGS_OF_LANGUAGES, *BUGS_OF_RACES, *BUGS_OF_TYPES,
 )  # fmt: skip

@@ -236,3 +236,44 @@ def test_a_number_chosen_instead_of_a_load_is_of_the_type_of_both(name: str, num
     elif name == "half":
         expected = np.float16(expected).tolist()
     assert out[:8].tolist() == out[8:].tolist() == expected
+
+
+_WHOLE = {n: np.iinfo(TYPES[n]) for n in TYPES if np.dtype(TYPES[n]).kind in "iu"}
+_RESULTS = {
+    "+": lambda x, y: x + y, "-": lambda x, y: x - y, "*": lambda x, y: x * y,
+    "&": lambda x, y: x & y, "|": lambda x, y: x | y, "^": lambda x, y: x ^ y,
+    "<": lambda x, y: int(x < y), ">=": lambda x, y: int(x >= y), "==": lambda x, y: int(x == y),
+}  # fmt: skip
+
+
+def in_type(number: int, bits: int, is_signed: bool) -> int:
+    """The number modulo 2**bits, in the range of the type."""
+    number %= 1 << bits
+    return number - (1 << bits) if is_signed and number >> bits - 1 else number
+
+
+@pytest.mark.parametrize("first", _WHOLE)
+def test_operators_of_two_integer_types_follow_c(first: str) -> None:
+    """Operands of fewer bits than an int become ints; of the others the one with more bits, or the
+    unsigned one, gives the type (C11 6.3.1.1, 6.3.1.8)."""
+    expected, body = [], [f"{first} a;"]
+    for second, other in _WHOLE.items():
+        kinds = [(max(k.bits, 32), k.kind == "i" or k.bits < 32) for k in (_WHOLE[first], other)]
+        bits = max(b for b, _ in kinds)
+        is_signed = all(signed for b, signed in kinds if b == bits)
+        body.append(f"{second} {second.replace(' ', '_')}_b;")
+        for x, y in product((_WHOLE[first].min, 1, _WHOLE[first].max), (other.min, 3, other.max)):
+            b = f"{second.replace(' ', '_')}_b"
+            body.append(
+                f"a = ({first}){in_type(x, 64, True)}; {b} = ({second}){in_type(y, 64, True)};"
+            )
+            left, right = (in_type(n, bits, is_signed) for n in (x, y))
+            for sign, function in _RESULTS.items():
+                result = function(left, right)
+                if is_signed and sign in "+-*" and in_type(result, bits, True) != result:
+                    continue  # undefined
+                body.append(f"*(out + {len(expected)}) = (long)(a {sign} {b});")
+                expected.append(in_type(in_type(result, bits, is_signed), 64, True))
+    out = np.zeros(len(expected), np.int64)
+    parse(f"kernel void k(long* out) {{ {' '.join(body)} }}").kernel()[(1,)](out, on="interpreter")
+    assert out.tolist() == expected
