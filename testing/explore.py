@@ -36,7 +36,9 @@ _RUN_LENGTH, _RUN_LENGTHS = 25, {TEXT: 500, CPU: 5, EXECUTORS: 5}
 _SHARES = {TEXT: 30, **dict.fromkeys(GPU, 3)}
 """Shares of the time, where a target has more than one. Texts are many and take little time."""
 _TIME_LIMIT = 60
-"""Seconds that one program may take."""
+"""Seconds of the processor that one program may take."""
+_WAITING = 10
+"""How many times as long it may wait, where other processes have the processors."""
 _LONGEST_RUN = 3 * _TIME_LIMIT
 """Seconds after the end that a run may still take: a failing program is checked, reduced, and
 checked again. A run that takes longer hangs in native code, and is not counted."""
@@ -278,18 +280,25 @@ def _verdict(test_case: PassCase) -> Verdict:
 
 @contextmanager
 def _at_most(seconds: float) -> Generator[None, None, None]:
-    """Raises TimeoutError if the body takes longer."""
+    """Raises TimeoutError if the body takes longer, or waits for a multiple of it."""
 
     def stop(*_: Any) -> None:
         raise TimeoutError(f"over {seconds} s")
 
-    before = signal.signal(signal.SIGALRM, stop)
-    signal.setitimer(signal.ITIMER_REAL, seconds)
+    limits = {
+        signal.SIGPROF: (signal.ITIMER_PROF, seconds),
+        signal.SIGALRM: (signal.ITIMER_REAL, _WAITING * seconds),
+    }
+    before = {number: signal.signal(number, stop) for number in limits}
+    for timer, limit in limits.values():
+        signal.setitimer(timer, limit)
     try:
         yield
     finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
+        for timer, _ in limits.values():
+            signal.setitimer(timer, 0)
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def _write(test_case: PassCase, failures: Path) -> None:

@@ -220,6 +220,25 @@ def dies_at_30(test_case):
     return Verdict(True)
 
 
+def test_the_limit_of_a_program_is_of_its_processor_time(tmp_path, monkeypatch):
+    """Other processes may have the processors meanwhile."""
+    monkeypatch.setattr(explorer, "_TIME_LIMIT", 0.05)
+    monkeypatch.setattr(explorer, "_WAITING", 1000)
+
+    def wait(_):
+        time.sleep(0.2)
+        return Verdict(True)
+
+    def compute(_):
+        while True:
+            pass
+
+    for check, failures in ((wait, 0), (compute, 1)):
+        monkeypatch.setattr(explorer, "check", check)
+        monkeypatch.setattr(explorer, "_write", lambda *_: None)
+        assert len(explorer.run("dce", 0, 1, tmp_path).open) == failures
+
+
 def test_a_program_that_ends_its_process_is_named(tmp_path, monkeypatch):
     monkeypatch.setattr(explorer, "check", dies_at_30)
     monkeypatch.setattr(explorer, "_RUN_LENGTH", 10)
