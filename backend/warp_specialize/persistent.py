@@ -30,8 +30,8 @@ def persist(function: Function) -> Function:
     first axis fastest. With n blocks, iteration j computes the instances from j * n on: block b
     computes the b-th of them in even iterations and the (n - 1 - b)-th in odd ones. This balances
     the work of kernels whose later instances take less time. Where the work differs along the first
-    axis, and the others have few indices, these are the fastest, and long instances are first. Ops that the host can compute stay
-    before the loop.
+    axis, and the others have few indices, these are the fastest, and long instances are first. Ops
+    that the host can compute stay before the loop.
 
     before:
         define kernel void @f(f32* %p, f32 %x) {
