@@ -626,12 +626,11 @@ class ComponentLayouts:
         return len(roots) == len(sources) and all(pending)
 
     def _after(self, op: Op) -> Layout | None:
-        is_trans = op.mnemonic == "trans"
-        source, path = self._source(op.results[0] if is_trans else op.inputs[0])
-        if op.mnemonic == "reduce":
-            source, path = op.inputs[0], []
-        if op.mnemonic != "reduce" and not self._is_decided(source, ()):
-            return None  # it depends on this component
+        is_trans, source, path = op.mnemonic == "trans", op.inputs[0], list[Op]()
+        if op.mnemonic != "reduce":
+            source, path = self._source(op.results[0] if is_trans else source)
+            if not self._is_decided(source, ()):
+                return None  # it depends on this component
         if self._follows_pending(source):
             return None
         assigned = self._laid_out_source(source)

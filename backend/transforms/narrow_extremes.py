@@ -7,14 +7,11 @@ import attrs
 from tileir.ir import Function
 from tileir.op import Op
 from tileir.ops.cast import FPExt
-from tileir.ops.reduce import Combiner, Reduce
+from tileir.ops.reduce import FLOAT_EXTREMES, Reduce
 from tileir.passes.dce import dce
 from tileir.rewrite import Answer, Walk, rewrite
 from tileir.types import BF16, F16, element_of
 from tileir.values import Operand
-
-EXTREMES = (Combiner.FMINNUM, Combiner.FMAXNUM, Combiner.FMINIMUM, Combiner.FMAXIMUM)
-"""Combiners whose result is one of the operands, whichever type these are extended to."""
 
 
 def narrow_extremes(function: Function) -> Function:
@@ -36,7 +33,7 @@ def narrow_extremes(function: Function) -> Function:
 
 
 def _narrow(op: Op, walk: Walk) -> Answer:
-    if not isinstance(op, Reduce) or op.combiner not in EXTREMES or op.predicate is not None:
+    if not isinstance(op, Reduce) or op.combiner not in FLOAT_EXTREMES or op.predicate is not None:
         return op
     source = _before_extension(op.values[0], walk)
     if source is None:

@@ -63,6 +63,10 @@ class Combiner(Enum):
         return self.value[0] == "f"
 
 
+FLOAT_EXTREMES = (Combiner.FMINNUM, Combiner.FMAXNUM, Combiner.FMINIMUM, Combiner.FMAXIMUM)
+"""Combiners whose result is one of the operands, whichever type these are extended to."""
+
+
 @family
 class Combining(Op):
     """Values of one shape, combined along `axis` by a named combiner or by a function of the

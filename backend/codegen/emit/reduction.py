@@ -30,7 +30,7 @@ from tileir.ir import Function
 from tileir.layout import Layout, Repeat, layout
 from tileir.op import Op
 from tileir.ops.floats import FastMath
-from tileir.ops.reduce import Combiner
+from tileir.ops.reduce import FLOAT_EXTREMES, Combiner
 from tileir.ops.shape import ExpandDims, Reshape, Trans
 from tileir.types import BF16, F16, I1, I32, Element, Tile
 
@@ -273,7 +273,6 @@ def tree(items: list[Item], join: Join) -> Item:
     return items[0]
 
 
-_EXTREMES = (Combiner.FMINNUM, Combiner.FMAXNUM, Combiner.FMINIMUM, Combiner.FMAXIMUM)
 _REARRANGING = (ExpandDims, Reshape, Trans)
 
 
@@ -287,7 +286,7 @@ def _before_extension(lowering: Lowering, op: Any) -> tuple[Element, dict[int, A
     source = lowering.origin(op.values[0])
     while source is not None and isinstance(source, _REARRANGING):
         source = lowering.origin(source.inputs[0])
-    if op.combiner not in _EXTREMES or source is None or source.mnemonic != "fpext":
+    if op.combiner not in FLOAT_EXTREMES or source is None or source.mnemonic != "fpext":
         return None
     element = scalar_of(source.inputs[0].type)
     if element not in (F16, BF16) or not lowering.thread.approximates:
