@@ -428,9 +428,10 @@ class ComponentLayouts:
         joined = [o for o in self.reductions.get(root, ()) if o[0].mnemonic != "reduce"]
         if not joined or len(requested := {vote.layout for vote in votes}) != 1:
             return
-        from tileir.backend.layouts.joined_halves import JoinedHalves  # few kernels need it
+        from tileir.backend.layouts.joined_halves import JoinedHalves, values_of_halves
 
-        halves = JoinedHalves(self.definitions, self._layout_of_half)
+        of_halves = values_of_halves(self.function)
+        halves = JoinedHalves(self.definitions, of_halves, self._layout_of_half)
         for op, weight in joined:
             result = cast(Tile, op.results[0].type)
             if (layout := halves.layout(op.results[0], *requested)) is not None:
