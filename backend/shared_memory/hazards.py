@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import attrs
@@ -284,6 +285,8 @@ class Hazards:
         if not step and self._terms_disjoint(first, second):
             return SyncScope.NONE
         scope = required_sync(first, second, self.warps, step)
+        if scope is SyncScope.BLOCK and not step and access in self._in_loops:
+            scope = self._scope_if_displaced(first, second)
         if scope is SyncScope.BLOCK and not step and self.assumed is not None:
             scope = self._scope_from_start(first, second)
         return SyncScope.BLOCK if scope is SyncScope.WARP and self.warps is None else scope
@@ -298,6 +301,18 @@ class Hazards:
             return SyncScope.BLOCK
         self.assumed[step] = max(length, self.assumed.get(step, 0))
         return SyncScope.NONE
+
+    def _scope_if_displaced(self, a: GlobalAccess, b: GlobalAccess) -> SyncScope:
+        """The same for `a` and `b` in one iteration of a loop, at a distance that is known at run
+        time. Outside of loops, a barrier costs no more than its condition."""
+        if a.form is None or b.form is None:
+            return SyncScope.BLOCK
+        distance = self._loops.between(a.form, b.form)
+        if distance is None:
+            return SyncScope.BLOCK
+        self.has_runtime_steps = True
+        same = attrs.evolve(a, form=attrs.evolve(a.form, terms=b.form.terms))
+        return self._scope_if_far(same, b, distance)
 
     def _scope_from_start(self, a: GlobalAccess, b: GlobalAccess) -> SyncScope:
         """The same for `a` before a loop and `b` in it, at whole numbers of steps from `a`."""
@@ -341,8 +356,7 @@ class Hazards:
     def _with_constant_strides(self) -> Function:
         """The function whose address forms compare rows, where a loop may access what it wrote."""
         function, accesses = self.function, self.uses.accesses
-        inside = {label for loop in loops(function).by_header.values() for label in loop.order}
-        if not any(op in accesses for label in inside for op in function.blocks[label].ops):
+        if not self._in_loops:
             return function
         from tileir.backend.shared_memory.separate_rows import with_constant_strides
 
@@ -351,6 +365,14 @@ class Hazards:
             for access in each:
                 by_base.setdefault(access.base, []).append((op, self.uses.pointers[access]))
         return with_constant_strides(function, by_base)
+
+    @cached_property
+    def _in_loops(self) -> frozenset[GlobalAccess]:
+        """The accesses in loops."""
+        function, accesses = self.function, self.uses.accesses
+        inside = {label for loop in loops(function).by_header.values() for label in loop.order}
+        ops = (op for label in inside for op in function.blocks[label].ops)
+        return frozenset(access for op in ops for access in accesses.get(op, ()))
 
     @property
     def _loops(self) -> LoopProgress:

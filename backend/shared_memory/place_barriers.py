@@ -15,8 +15,8 @@ only with itself; where all conflicting threads are of one warp, a warp barrier 
 a stride that is known at run time do not overlap where masks keep columns within it
 (`tileir.backend.shared_memory.separate_rows`). Addresses that are not affine may have remainders
 that differ (`tileir.backend.shared_memory.residues`). A loop may move on by a step that is known at
-run time: a branch then skips the barriers that are only needed if the step is shorter than what an
-iteration accesses (`tileir.backend.shared_memory.runtime_steps`).
+run time, and accesses in it may be at such a distance: a branch then skips the barriers that are
+only needed if that is shorter than what is accessed (`tileir.backend.shared_memory.runtime_steps`).
 
 A barrier clears all earlier accesses. Loads after a barrier that do not need it move before it.
 Pointers derived from different parameters are assumed not to alias within one program instance, as
@@ -51,8 +51,8 @@ Placed: TypeAlias = "dict[Op, SyncScope]"
 Condition: TypeAlias = "tuple[list[Op], Value]"
 """Ops, and the scalar that they compute."""
 
-_MOST_STEPS = 4
-"""Steps of loops that the condition of a barrier compares."""
+_MOST_STEPS = 8
+"""Distances that the condition of a barrier compares."""
 
 _MOST_TRIED = 16384
 """Ops to walk over for barriers to be looked at once more, whether others make them needless."""
@@ -88,7 +88,8 @@ def place_barriers(
 
 def _conditional(function: Function, hazards: Hazards, placed: Placed) -> dict[Op, Condition]:
     """The conditions of barriers of `placed` that are needed only if a loop moves on by less than
-    it accesses in an iteration: that the step, which is known at run time, is that short."""
+    it accesses in an iteration, or accesses are nearer than they are long: that the step or the
+    distance, which is known at run time, is that short."""
     from tileir.backend.shared_memory.runtime_steps import any_shorter
 
     far = Hazards(function, hazards.uses, hazards.warps, assumed={})

@@ -1,9 +1,9 @@
-"""Steps of addresses in a loop that are only known when a kernel runs.
+"""Steps of addresses in a loop, and distances of accesses, that are only known when a kernel runs.
 
 A loop may access a row in every iteration, and move on to the next row by a stride that is an
 argument. If the stride is as long as what an iteration accesses, or longer, no iteration returns to
 the bytes of another one. Barrier placement assumes that, and computes in the kernel whether it is
-true.
+true. Two accesses of one iteration may be a number of rows apart in the same way.
 
 Steps are counted modulo 2^32 bytes, as addresses are (`tileir.analysis.affine_mod32`): a step whose
 residue is not small is not small itself.
@@ -83,6 +83,17 @@ class LoopProgress:
             return None
         total = self._step_of_form(form, loop, arguments)
         return None if total is None else self._runtime_step(total)
+
+    def between(self, first: AffineMod32, form: AffineMod32) -> RuntimeStep | None:
+        """The distance from an address of form `first` to one of `form`, without the numbers of
+        both, if it is the same wherever the kernel is; None if it is not, or a number."""
+        total: Polynomial = {}
+        for terms, sign in ((form.terms - first.terms, 1), (first.terms - form.terms, -1)):
+            for value, by in terms:
+                if isinstance(value.type, Pointer) or self.forms.changes[value]:
+                    return None
+                _add(total, (value,), sign * by)
+        return self._runtime_step(total)
 
     def distance(
         self, first: AffineMod32, form: AffineMod32

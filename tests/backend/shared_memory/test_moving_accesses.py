@@ -190,6 +190,81 @@ def test_threads_wait_seldom_where_rows_are_distant() -> None:
     assert fewer >= 3
 
 
+def displaced_program(seed: int) -> Module:
+    """Accesses at sums of multiples of two parameters, in a loop, in a branch in it or in neither,
+    with values that change in loops in some of the sums."""
+    choose, b = random.Random(seed), Builder()
+
+    def add_access(x: Expr, scalars: Sequence[Expr]) -> None:
+        at = b.arange(WIDTH) * choose.choice((1, 1, -1)) + FIRST + choose.choice((0, 0, 32, 128))
+        for scalar in scalars:
+            at = at + scalar * choose.choice((0, 1, 1, 2, -1))
+        if choose.random() < 0.6:
+            (x + at).store(b.full((WIDTH,), 1.0, F32))
+        else:
+            (x + (at + choose.choice((0, 1)))).store((x + at).load())
+
+    with b.kernel("k", x=pointer(F32), n=I32, s=I32, t=I32) as (x, n, s, t):
+        for _ in range(choose.randint(1, 3)):
+            add_access(x, (s, t))
+        with b.for_(n) as i:
+            scalars = choose.choice(((s, t), (s, t), (s, i * t), (s * (t & 1), t)))
+            for _ in range(choose.randint(1, 3)):
+                add_access(x, scalars)
+            if choose.random() < 0.4:
+                with b.if_((i & 1) == 0):
+                    add_access(x, scalars)
+                add_access(x, scalars)
+        if choose.random() < 0.5:
+            add_access(x, (s, t))
+    return b.module()
+
+
+def launch_displaced(seed: int, s: int, t: int) -> int:
+    """The number of barriers of four warps. Raises RaceError."""
+    counts, x = Counts(), np.zeros(SIZE, np.float32)
+    arguments = [x, 3, s, t]
+    SimtExecutor().launch(displaced_program(seed), None, 1, arguments, num_warps=4, counts=counts)
+    return sum(each.barriers for each in counts.by_op.values())
+
+
+@pytest.mark.parametrize("count", few_or_all(25, 300))
+def test_threads_wait_where_displaced_accesses_meet(count: int) -> None:
+    """The distance of accesses of one iteration is known when the kernel runs."""
+    for seed in range(count):
+        choose = random.Random(seed)
+        for _ in range(3):
+            launch_displaced(seed, choose.choice(LENGTHS), choose.choice((0, 1, -1, 2, 3)))
+
+
+def test_threads_wait_seldom_where_displaced_accesses_are_distant() -> None:
+    fewer = 0
+    for seed in range(12):
+        near, far = launch_displaced(seed, 1, 2), launch_displaced(seed, 300, 701)
+        assert far <= near
+        fewer += far < near
+    assert fewer >= 4
+
+
+def test_a_distance_that_changes_after_a_barrier_is_not_compared_there() -> None:
+    """The barrier of an iteration does not know the address of the load after the loop."""
+    b = Builder()
+    with b.kernel("k", x=pointer(F32), y=pointer(F32), n=I32, s=I32, t=I32) as (x, y, n, s, t):
+        at, moving = b.arange(WIDTH), b.var(s + 0)
+        with b.for_(n):
+            (x + at).store(b.full((WIDTH,), 1.0, F32))
+            (y + at).store((x + (at + s)).load())
+            moving.set(t)
+        (y + (at + WIDTH)).store((x + (at + moving.get())).load())
+    x, y = np.zeros(SIZE, np.float32), np.zeros(2 * WIDTH, np.float32)
+    SimtExecutor().launch(b.module(), None, 1, [x, y, 1, 4000, 64], num_warps=4)
+    assert y[WIDTH : WIDTH + 64].all()
+
+
+def test_displaced_accesses_race_without_barriers(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert races_without_barriers(monkeypatch, lambda seed: launch_displaced(seed, 1, 2), 10) >= 5
+
+
 def test_rows_race_without_barriers(monkeypatch: pytest.MonkeyPatch) -> None:
     def launch(seed: int) -> None:
         arguments = [np.zeros(SIZE, np.float32), 4, 64]
