@@ -12,9 +12,10 @@ from tileir.analysis.affine_mod32 import addresses
 from tileir.analysis.dominance import dominance
 from tileir.analysis.loops import loops
 from tileir.analysis.ranges import ranges_of
-from tileir.analysis.uses import arguments, defining_blocks, definitions
+from tileir.analysis.uses import arguments, defining_blocks, definitions, uses
 from tileir.backend.layouts.access_widths import AccessWidths, is_access
 from tileir.backend.layouts.anchors import contiguous_dim
+from tileir.effects import Effects
 from tileir.field import Successor
 from tileir.ir import Block, Function
 from tileir.op import Op
@@ -39,7 +40,8 @@ def version_nonnegative_dividends(function: Function, threads: int) -> Function:
     remainder increases by one there, if the dividend is not negative. Where its sign is not known,
     scalar code computes the first and the last element of an affine dividend. If both are
     nonnegative, so are those between them, and hints tell the first version which of its addresses
-    are neighbours. The divisions are not duplicated."""
+    are neighbours. What only one access needs is computed in its versions: the first one divides
+    unsigned, and once for all neighbours. Other divisions are not duplicated."""
     divisions = _divisions_of_unknown_sign(function)
     if not divisions:
         return function
@@ -47,7 +49,13 @@ def version_nonnegative_dividends(function: Function, threads: int) -> Function:
     blocks: dict[str, Block] = {}
     for label, block in function.blocks.items():
         blocks.update(rewriter.block(label, block))
-    return function.with_blocks(blocks) if rewriter.labels != set(function.blocks) else function
+    if rewriter.labels == set(function.blocks):
+        return function
+    for label, block in blocks.items():
+        if any(op in rewriter.moved for op in block.ops):
+            kept = tuple([op for op in block.ops if op not in rewriter.moved])
+            blocks[label] = attrs.evolve(block, ops=kept)
+    return function.with_blocks(blocks)
 
 
 def _divisions_of_unknown_sign(function: Function) -> Mapping[Op, Op]:
@@ -84,7 +92,13 @@ class _Versioning:
     def __init__(self, function: Function, divisions: Mapping[Op, Op], threads: int) -> None:
         self.function, self.divisions, self.threads = function, divisions, threads
         self.op_of, self.passed = definitions(function), arguments(function)
-        self.labels = set(function.blocks)
+        self.labels, self.moved = set(function.blocks), set[Op]()
+        self.places = {
+            op: (number, label)
+            for number, (label, op) in enumerate(
+                (label, op) for label, block in function.blocks.items() for op in block.ops
+            )
+        }
         self.headers = {
             p for label in loops(function).by_header for p in function.blocks[label].parameters
         }
@@ -109,7 +123,10 @@ class _Versioning:
             names = [reserve_label(f"{prefix}.{x}", self.labels) for x in ("near", "far", "rest")]
             branch = CondBranch(negative, Successor(names[1]), Successor(names[0]))
             yield label, Block(label, parameters, (*ops, *computed, branch))
-            paths = self._with_hints(op), _distinct(op, negative)
+            own = self._own(op, original)
+            self.moved.update(own)
+            near = [self.divisions.get(x, x) for x in own]
+            paths = [*near, *self._with_hints(op)], [*own, *_distinct(op, negative)]
             for name, path in zip(names[:2], paths, strict=True):
                 yield name, copied_block(name, path, path[-1].results, names[2])
             label, parameters, ops = names[2], op.results, []
@@ -127,8 +144,7 @@ class _Versioning:
     def _condition(self, op: Op, label: str) -> tuple[Operand, list[Op]] | None:
         """Whether a dividend of the addresses or the mask of `op`, in block `label`, is negative:
         the scalar, and the ops that compute it. None where it cannot be computed there."""
-        addressing = [op.inputs[0], cast(Any, op).mask]
-        dividends = self._dividends([v for v in addressing if v is not None])
+        dividends = self._dividends(_addressing(op))
         if not dividends:
             return None
         scalarizer = Scalarizer(self.op_of)
@@ -174,6 +190,27 @@ class _Versioning:
             pending += [(v, is_earlier) for v in op.inputs]
         return list(dividends)
 
+    def _own(self, access: Op, label: str) -> list[Op]:
+        """The ops of tiles that nothing but the addresses and the mask of `access`, in block
+        `label`, needs, and that run as often, if divisions of unknown sign are among them."""
+        users, around = uses(self.function), loops(self.function).around
+        own, pending = {access}, _addressing(access)
+        while pending:
+            op = self.op_of.get(cast(Value, pending.pop()))
+            if op is None or op in own:
+                continue
+            readers = {reader for v in op.results for reader in users.get(v, ())}
+            pure = not op.effects & ~Effects.TRAP and op.predicate is None
+            tiles = all(isinstance(v.type, Tile) for v in op.results)
+            once = around(self.places[op][1]) is around(label)
+            if pure and tiles and once and readers <= own:
+                own.add(op)
+                pending += op.inputs
+        own.remove(access)
+        if own.isdisjoint(self.divisions):
+            return []
+        return sorted(own, key=lambda op: self.places[op][0])
+
     def _with_hints(self, op: Op) -> list[Op]:
         """Hints about the addresses and the mask of `op`, and `op` with them."""
         dim, pointer = contiguous_dim(op, self.widest), op.inputs[0]
@@ -195,6 +232,12 @@ class _Versioning:
             ops += [bytes_, equal, holds]
             changes["mask"] = holds.results[0]
         return [*ops, op.evolve(**changes)]
+
+
+def _addressing(access: Op) -> list[Operand]:
+    """The addresses and the mask of `access`."""
+    mask = cast(Any, access).mask
+    return [access.inputs[0]] if mask is None else [access.inputs[0], mask]
 
 
 def _wrapping(op: Op) -> Op:

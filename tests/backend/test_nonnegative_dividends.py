@@ -145,3 +145,64 @@ def test_other_divisions_have_no_version(address):
         )
         text = text.replace("%j = phi", "%e = phi i32<128> [%r, entry], [%k, loop]\n  %j = phi")
     assert not with_versions(parse(text))[1]
+
+
+def blocks_of(function, mnemonic):
+    """The labels of the blocks with ops of that kind of tiles."""
+    return [label for label, block in function.blocks.items() for op in block.ops
+            if op.mnemonic == mnemonic and hasattr(op.results[0].type, "layout")]  # fmt: skip
+
+
+@pytest.mark.parametrize("masked", [False, True], ids=["all", "masked"])
+def test_what_one_access_needs_is_divided_in_its_versions(masked):
+    """The version for nonnegative dividends divides unsigned."""
+    changed, _ = with_versions(program(ADDRESSES["remainder"], masked))
+    function = changed.functions["k"]
+    assert blocks_of(function, "srem") == ["loop.far"]
+    assert blocks_of(function, "urem") == ["loop.near"]
+
+
+def test_what_another_op_needs_is_divided_once():
+    text = print_module(program(ADDRESSES["remainder"]))
+    text = text.replace("mul i32 %step, 128", "add i32 %kept, 0")
+    text = text.replace(
+        "  %ats = splat", "  %kept = reduce i32 %k {combiner = smin}\n  %ats = splat"
+    )
+    text = text.replace("%at = add i32 %kept, 0\n  %kept = ", "%at = ")
+    changed, has_versions = with_versions(parse(text))
+    function = changed.functions["k"]
+    assert has_versions and blocks_of(function, "srem") == ["loop"]
+    assert not blocks_of(function, "urem")
+
+
+def test_what_has_another_result_that_is_needed_stays():
+    """A comparison has two results: whether it holds, and whether it does not."""
+    text = print_module(program(ADDRESSES["remainder"], masked=True))
+    text = text.replace("%low, _ = icmp", "%low, %high = icmp")
+    text = text.replace("store %q, %v", "%w = select f32<128> %high, -2.0, %v\n  store %q, %w")
+    module = parse(text)
+    changed, has_versions = with_versions(module)
+    assert has_versions and blocks_of(changed.functions["k"], "srem") == ["loop"]
+    np.testing.assert_array_equal(outputs(changed, 16, 48, 2), outputs(module, 16, 48, 2))
+
+
+def test_what_is_stored_is_computed_once():
+    text = print_module(program(ADDRESSES["remainder"]))
+    text = text.replace("load f32<128> %p", "load f32<128> %q").replace("  %v = load", "  LOAD")
+    (load,) = (line for line in text.splitlines() if "LOAD" in line)
+    text = text.replace(load + "\n", "")
+    stored = f"{load.replace('LOAD', '%v = load')}\n  %w = fmul f32<128> %v, 2.0\n"
+    text = text.replace("  store %q, %v", f"{stored}  store %p, %w")
+    changed, has_versions = with_versions(parse(text))
+    function = changed.functions["k"]
+    assert has_versions and blocks_of(function, "fmul") == ["loop"]
+    assert blocks_of(function, "urem") == ["loop.near"]
+
+
+def test_what_runs_before_a_loop_stays_there():
+    text = print_module(program(ADDRESSES["remainder"]))
+    text = text.replace("  br loop\nloop:", "  %k = srem i32<128> %first, %ns\n  br loop\nloop:")
+    head, _, rest = text.rpartition("  %k = srem i32<128> %j, %ns\n")
+    changed, has_versions = with_versions(parse(head + rest))
+    function = changed.functions["k"]
+    assert has_versions and blocks_of(function, "srem") == ["entry"]
