@@ -19,6 +19,7 @@ from tileir.backend.shared_memory.requirements import may_have_hazards, needs
 from tileir.backend.stage import Scope, Stage, has_op, with_attributes, with_function
 from tileir.backend.stage_conditions import (
     carries_integers,
+    combines_wide,
     compares_wide,
     divides,
     divides_wide,
@@ -189,6 +190,12 @@ def _narrow_divisions(function: Function, context: Any) -> Function:
     from tileir.backend.transforms.narrow_division import narrow_divisions
 
     return narrow_divisions(function)
+
+
+def _narrow_reductions(function: Function, context: Any) -> Function:
+    from tileir.backend.transforms.narrow_reductions import narrow_reductions
+
+    return narrow_reductions(function)
 
 
 def _narrow_comparisons(function: Function, context: Context) -> Function:
@@ -544,6 +551,7 @@ UNTIL_LAYOUTS = (
     Stage("merge-branches", _merge_branches, _has_branches_alike),
     Stage("select-arms", _select_arms, _has_short_arms),
     Stage("fold-accumulators", _fold_accumulators, carries_integers),
+    Stage("narrow-reductions", _narrow_reductions, combines_wide),
     Stage("strip-mine", _strip_mine, _exceeds_registers, Scope.MODULE, "strip_mined"),
     Stage("unroll-dot-loops", _unroll_dot_loops, nests_dots),
     Stage("scalarize-pointer-steps", scalarize_steps, has_branches),
@@ -593,6 +601,7 @@ ORDER = (
     ("merge-branches", "strip-mine", "a tile that both branches load is in one block"),
     ("select-arms", "strip-mine", "a tile that is selected is in one block"),
     ("legalize", "strip-mine", "calls are inlined and decomposed ops are visible"),
+    ("narrow-reductions", "strip-mine", "tiles of 32 bits fit into fewer registers"),
     ("fold-accumulators", "strip-mine", "a folded accumulator fits into registers"),
     ("strip-mine", "scalarize-pointer-steps", "loops over chunks move pointers, too"),
     ("unroll-dot-loops", "async-pipeline", "the loop around is pipelined instead"),

@@ -35,6 +35,12 @@ def divides_wide(function: Function, context: Any) -> bool:
     return any(op.divides and op.results[0].type is I64 for op in function.ops)
 
 
+def combines_wide(function: Function, context: Any) -> bool:
+    """Whether the function reduces or scans 64-bit integers."""
+    combined = [op.inputs[0].type for op in function.ops if hasattr(op, "combiner")]
+    return any(isinstance(kind, Tile) and kind.element is I64 for kind in combined)
+
+
 def compares_wide(function: Function, context: Any) -> bool:
     """Whether the function compares tiles of 64-bit integers."""
     compared = [op.inputs[0].type for op in function.ops if op.mnemonic == "icmp"]

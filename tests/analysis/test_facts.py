@@ -71,6 +71,11 @@ MIN, MAX = -(1 << 31), (1 << 31) - 1
         ("  %v = select i32 %c, %pid, -1", (-1, MAX - 1)),
         ("  %v = reduce i32 %r {axis = 0, combiner = add}", (0, 64 * 63)),
         ("  %v = reduce i32 %r {axis = 0, combiner = smax}", (0, 63)),
+        *(
+            (f"  %b = and i32<64> %r, {most}\n  %v = reduce i32 %b {{combiner = {word}}}", expected)
+            for word in ("mul", "and", "or")
+            for most, expected in ((1, (0, 1)), (3, (MIN, MAX)))
+        ),
         ("  %v = ctpop i32 %m", (0, 32)),
     ],
 )

@@ -249,18 +249,26 @@ def _psi(op: Any, facts: Sequence[Any], exact: MutableSet[Op]) -> Sequence[Range
 
 
 def _reduce(op: Any, facts: Sequence[Any], exact: MutableSet[Op]) -> Sequence[Range | None]:
-    """An extremum has the range of the elements. The bounds of a total are multiplied by the
-    extent, unless it may wrap."""
+    """An extremum has the range of the elements, and so have bits that `mul`, `and` or `or`
+    combine. The bounds of a total are multiplied by the extent, unless it may wrap."""
     word = getattr(op.combiner, "value", "")
     ranges: list[Range | None] = []
     for value, fact in zip(op.results, facts, strict=True):
         result = None if fact is None else full(value.type)
-        if fact is not None and word in ("smin", "smax"):
+        if fact is not None and (word in ("smin", "smax") or (word in _BITWISE and _is_bit(fact))):
             result = fact
         elif fact is not None and word == "add":
             result = _total(op, fact)
         ranges.append(result)
     return ranges
+
+
+_BITWISE = ("mul", "and", "or")
+"""The combiners of 0 and 1 whose results are 0 or 1, next to the extremes."""
+
+
+def _is_bit(fact: Range) -> bool:
+    return 0 <= fact[0] and fact[1] <= 1
 
 
 def _total(op: Any, fact: Range) -> Range:

@@ -229,7 +229,7 @@ def launch_displaced(seed: int, s: int, t: int) -> int:
 
 
 @pytest.mark.parametrize("count", few_or_all(25, 300))
-def test_threads_wait_where_displaced_accesses_meet(count: int) -> None:
+def test_threads_wait_where_displaced_accesses_conflict(count: int) -> None:
     """The distance of accesses of one iteration is known when the kernel runs."""
     for seed in range(count):
         choose = random.Random(seed)
