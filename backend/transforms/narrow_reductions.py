@@ -57,7 +57,8 @@ def _narrow(op: Op, walk: Walk, bounds: Ranges) -> Answer:
     if not isinstance(op, Combining) or not _is_wide(op):
         return op
     (result,), (source,) = op.results, op.values
-    low, high = bounds.of(result)
+    ordered = op.combiner in _ORDERED  # extremes of low halves are right if no element has more
+    low, high = bounds.of(source if ordered else result)
     if low < _LEAST or high > _GREATEST:
         return op
     narrow = _in_32_bits(source, walk)
