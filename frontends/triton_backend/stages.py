@@ -156,7 +156,7 @@ def _refusal(metadata: dict[str, Any], options: Any, instrumented: bool) -> str:
     if getattr(options, "instrumentation_mode", "") or instrumented:
         return "it is compiled with instrumentation"
     if options.num_ctas != 1 and "num_ctas" not in metadata:  # jax-triton's start with nothing
-        return _starts_clusters(options)
+        return f"its launcher starts clusters of {options.num_ctas} blocks (num_ctas)"
     if not getattr(options, "enable_reflect_ftz", True):
         return "its functions keep subnormal numbers (enable_reflect_ftz=False)"
     limit = _register_limit(options)
@@ -187,14 +187,8 @@ def _refusal_of_descriptors(settings: Settings, metadata: dict[str, Any], option
     return f"it takes descriptors of the host, and {needed}" if needed else ""
 
 
-def _starts_clusters(options: Any) -> str:
-    return f"its launcher starts clusters of {options.num_ctas} blocks (num_ctas)"
-
-
 def _needs_tritons_launcher(options: Any) -> str:
     """The reason why tileir cannot launch a kernel with these options; '' if it can."""
-    if options.num_ctas != 1:
-        return _starts_clusters(options)
     for name in ("launch_pdl", "launch_cooperative_grid"):
         if getattr(options, name, None):
             return f"only Triton's launcher has {name}"

@@ -48,7 +48,7 @@ KERNELS = [
 ]
 if hasattr(tl, "make_tensor_descriptor"):  # the host makes descriptors since Triton 3.4
     described = {"a": "tensordesc<fp16[16, 64]>", "b": "tensordesc<fp16[16, 64]>"}
-    KERNELS.append((copy, described, 16, 1))
+    KERNELS += [(copy, described, 16, num_ctas) for num_ctas in (1, 2)]
 
 
 def compile_kernel(kernel, signature, block, num_ctas):

@@ -102,7 +102,6 @@ def test_a_strict_hook_without_maps_refuses_descriptors_of_the_host(backend):
         (OF_A_LIBRARY, {}, "has the function twice"),
         (DESCRIBED, {}, "no extents and strides follow %x"),
         (DESCRIBED_MATMUL, {"launch_pdl": True}, "launch_pdl"),
-        (DESCRIBED_MATMUL, {"num_ctas": 2}, "2 blocks"),
         ("not even a text", {}, "does not belong here"),
     ],
 )

@@ -510,8 +510,11 @@ def descriptor_arguments(m, n, k, padding="zero"):
     return (*descriptors, m, n, k, 128, 64, 256)
 
 
-def test_a_matmul_of_descriptors_is_launched_with_tensor_maps(triton, machine):
-    kernel = build(triton, DESCRIBED_MATMUL, DESCRIBED_TYPES)
+@pytest.mark.parametrize("num_ctas", [1, 2])
+def test_a_matmul_of_descriptors_is_launched_with_tensor_maps(triton, machine, num_ctas):
+    """One block is launched for an instance, also where Triton's launcher starts a cluster."""
+    warps = {"num_warps": 8 // num_ctas, "num_ctas": num_ctas}
+    kernel = build(triton, DESCRIBED_MATMUL, DESCRIBED_TYPES, **warps)
     assert getattr(kernel.metadata, TENSOR_MAPS) == AS_MANY_STAGES_AS_FIT
     for _ in range(3):
         launch(kernel, descriptor_arguments(256, 512, 1024))
@@ -521,6 +524,7 @@ def test_a_matmul_of_descriptors_is_launched_with_tensor_maps(triton, machine):
     first, *others = machine.launches
     numbers = (4096, 256, 1024, 1024, 1, 8192, 1024, 512, 512, 1, 12288, 256, 512, 512, 1)
     assert first.words == (*numbers, 256, 512, 1024)
+    assert loaded.compiled.plan.cluster == (1, 1, 1)
     assert [each.words for each in others] == [first.words] * 2
 
 

@@ -56,7 +56,7 @@ def test_kernels_are_compiled_for_a_gpu(tmp_path):
     assert {k["compiled_by"].split()[0] for k in first["kernels"]} == {"tileir"}
     assert all(k["elf"] and k["entry"] for k in first["kernels"])
     packed = [[4, 1]] * 3 + [[8, 1]]  # warps of a block and blocks of a cluster, as launched
-    described = [[4, 1]] if first["descriptor"] else []
+    described = [[4, 1], [8, 1]] if first["descriptor"] else []
     assert [k["packed"] for k in first["kernels"]] == packed + described
     if described:
         assert first["taken"] == 2 * first["descriptor"]
