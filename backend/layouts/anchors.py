@@ -457,15 +457,13 @@ class AnchorLayouts:
         order = max(orders, key=lambda o: orders[o]) if orders else row_major(len(tile.shape))
         return self._layout(tile.shape, order)
 
-    def of_functions(
-        self, tile: Tile, values: Iterable[Value], requested: Iterable[Layout]
-    ) -> Layout | None:
+    def of_functions(self, tile: Tile, values: Iterable[Value], requested: Layout) -> Layout | None:
         """The default layout, in which each thread has other elements, for `values` like `tile`
-        that are computed from one another element by element, if each of the `requested` layouts,
-        such as those of operands of dots, costs more divisions and mathematical functions than a
-        conversion takes. None for others."""
+        that are computed from one another element by element, if the `requested` layout, such as
+        that of an operand of a dot or of the result of a reduction, costs more divisions and
+        mathematical functions than a conversion takes. None for others."""
         layout = self.default_layout(tile)
-        repeated = min(each.size("register") for each in requested) - layout.size("register")
+        repeated = requested.size("register") - layout.size("register")
         if repeated <= 0:
             return None
         from tileir.backend.layouts.repeated_functions import takes_long  # few kernels need it

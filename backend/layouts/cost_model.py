@@ -290,26 +290,26 @@ class ComponentLayouts:
             if not self._is_staged(root) or self._is_informed(root, {root}):
                 requested = self._requested_by_users(root) or self._demanded_of_words(root)
             requested = requested or self._layout_of_rows(root) or self.anchors.default_layout(tile)
-            spread = self.anchors.of_functions(tile, self._members(root), (requested,))
+            spread = self.anchors.of_functions(tile, self._members(root), requested)
             requested = spread or requested
             if self._can_be_scanned(root, requested):
                 return requested
             return layout_of_powers(tile.shape, self.anchors.num_warps)
         delivered = self._repeated_in_warps(root, tile, candidates) or self._spread(root, tile)
         delivered = delivered or self._rows_of_lanes(root)
-        delivered = delivered or self.anchors.of_functions(tile, self._members(root), candidates)
         if delivered is not None:
             return delivered
-        if len(candidates) == 1:
-            return next(iter(candidates))
-        return min(
-            candidates,
-            key=lambda c: (
-                sum(v.cost_in(c, self.anchors) for v in votes)
-                + self._cost_of_reloads(root, c)
-                + (carried.cost(c, votes, self.anchors) if carried else 0)
-            ),
-        )
+        cheapest = next(iter(candidates))
+        if len(candidates) > 1:
+            cheapest = min(
+                candidates,
+                key=lambda c: (
+                    sum(v.cost_in(c, self.anchors) for v in votes)
+                    + self._cost_of_reloads(root, c)
+                    + (carried.cost(c, votes, self.anchors) if carried else 0)
+                ),
+            )
+        return self.anchors.of_functions(tile, self._members(root), cheapest) or cheapest
 
     def _reductions_in_loops(self, root: Value) -> CarriedReductions | None:
         """The reductions of a component by loops; None if there are none."""
