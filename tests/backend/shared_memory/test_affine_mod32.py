@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import random
+from math import prod
+from typing import Any
+
+import numpy as np
 import pytest
 
-from tests.sizes import for_each
+from tests.sizes import few_or_all, for_each
 from tileir import Function
 from tileir.analysis.affine_mod32 import AddressForms, AffineMod32, addresses
+from tileir.interp import interpret
+from tileir.ir import Module
 from tileir.textual import parse
 from tileir.values import Value
 
@@ -172,6 +179,198 @@ def test_no_form_is_of_a_literal_and_of_what_is_computed_under_a_predicate() -> 
     assert forms.of(add.inputs[1]) is None  # type: ignore[attr-defined]
 
 
+# Against the interpreter -----------------------------------------------------------------------
+
+LITERALS = (0, 1, 3, -1, -8, 65537, 1 << 30, (1 << 31) - 1, -(1 << 31))
+SCALAR_LINES = (
+    "add {t} {a}, {b}", "sub {t} {a}, {b}", "mul {t} {a}, {c}", "mul {t} {c}, {a}",
+    "mul {t} {a}, {b}", "shl {t} {a}, {by}", "neg {t} {a}", "and {t} {a}, 7", "xor {t} {a}, {b}",
+)  # fmt: skip
+TILE_LINES = (
+    "add {t} {a}, {b}", "sub {t} {a}, {b}", "mul {t} {a}, {c}", "mul {t} {c}, {a}",
+    "shl {t} {a}, {by}", "neg {t} {a}", "add {t} {a}, {c}", "sub {t} {c}, {a}",
+    "and {t} {a}, 6",
+)  # fmt: skip
+
+
+class Forms:
+    """A function of random ops on integers, scalars first. Every value of 32 or 64 bits is stored,
+    modulo 2^32, in a row of 64 numbers of its own."""
+
+    def __init__(self, seed: int) -> None:
+        self.choose = random.Random(seed)
+        self.lines: list[str] = []
+        self.kinds: dict[str, tuple[str, tuple[int, ...]]] = {
+            "n": ("i32", ()), "m": ("i32", ()), "w": ("i64", ()),
+        }  # fmt: skip
+        for _ in range(6):
+            self.add_scalar()
+        for _ in range(14):
+            self.add_tile()
+
+    def add(self, line: str, bits: str, shape: tuple[int, ...]) -> None:
+        name = f"v{len(self.kinds)}"
+        self.lines.append(f"%{name} = {line}")
+        self.kinds[name] = bits, shape
+
+    def words(self, bits: str, shape: tuple[int, ...]) -> dict[str, Any]:
+        """The type, two values of it, a literal and a number of bits."""
+        of_kind = [n for n, kind in self.kinds.items() if kind == (bits, shape)]
+        return {
+            "t": type_text(bits, shape), "a": f"%{self.choose.choice(of_kind)}",
+            "b": f"%{self.choose.choice(of_kind)}", "c": self.choose.choice(LITERALS),
+            "by": self.choose.choice((0, 1, 4, 31)),
+        }  # fmt: skip
+
+    def convert(self, bits: str, shape: tuple[int, ...], source: str) -> None:
+        other = "i64" if bits == "i32" else "i32"
+        name = "trunc" if other == "i32" else self.choose.choice(("sext", "zext"))
+        self.add(f"{name} {type_text(other, shape)} %{source}", other, shape)
+
+    def add_scalar(self) -> None:
+        scalars = [n for n, (_, shape) in self.kinds.items() if not shape]
+        source = self.choose.choice(scalars)
+        bits, _ = self.kinds[source]
+        if self.choose.random() < 0.2:
+            self.convert(bits, (), source)
+        else:
+            line = self.choose.choice(SCALAR_LINES)
+            self.add(line.format(**self.words(bits, ())), bits, ())
+
+    def add_tile(self) -> None:
+        choose = self.choose
+        sources = (
+            [n for n, (_, shape) in self.kinds.items() if shape] if choose.random() < 0.8 else []
+        )
+        if not sources:
+            extent = choose.choice((1, 2, 4, 8))
+            if choose.random() < 0.6:
+                start = choose.choice((0, 5, -3))
+                self.add(f"make_range i32<{extent}> {{start = {start}}}", "i32", (extent,))
+            else:
+                source = choose.choice([n for n, (_, shape) in self.kinds.items() if not shape])
+                bits, _ = self.kinds[source]
+                self.add(f"splat {type_text(bits, (extent,))} %{source}", bits, (extent,))
+            return
+        source = choose.choice(sources[-6:])
+        bits, shape = self.kinds[source]
+        match choose.choice(("line", "line", "line", "shape", "shape", "shape", "shape", "width")):
+            case "line":
+                self.add(choose.choice(TILE_LINES).format(**self.words(bits, shape)), bits, shape)
+            case "width":
+                self.convert(bits, shape, source)
+            case "shape":
+                self.add_shape(source, bits, shape)
+
+    def add_shape(self, source: str, bits: str, shape: tuple[int, ...]) -> None:
+        """What moves the elements of a tile, or repeats them."""
+        choose, size = self.choose, prod(shape)
+        name = choose.choice(("expand_dims", "broadcast", "trans", "reshape", "unsplat"))
+        new, more = shape, ""
+        if name == "expand_dims" and len(shape) < 3:
+            axis = choose.randint(0, len(shape))
+            new, more = (*shape[:axis], 1, *shape[axis:]), f" {{axis = {axis}}}"
+        elif name == "broadcast":
+            factor = choose.choice((1, 2, 4)) if size <= 16 else 1
+            new = tuple(factor if n == 1 else n for n in shape)
+        elif name == "trans":
+            order = choose.sample(range(len(shape)), len(shape))
+            new, more = tuple(shape[d] for d in order), f" {{order = {order}}}"
+        elif name == "unsplat" and size == 1:
+            new = ()
+        elif size > 1:
+            name, below = "reshape", choose.choice([n for n in (1, 2, 4, 8) if size % n == 0])
+            new = choose.choice(((size,), (size // below, below), (below, 1, size // below)))
+        else:
+            return
+        self.add(f"{name} {type_text(bits, new)} %{source}{more}", bits, new)
+
+    def module(self) -> Module:
+        """The program. `%o` is the array of results."""
+        lines = ["%each = make_range i32<64>", *self.lines]
+        for row, (name, (bits, shape)) in enumerate(self.kinds.items()):
+            shape_text = f"<{', '.join(map(str, shape))}>" if shape else ""
+            low = f"%{name}"
+            if bits == "i64":
+                lines.append(f"%low.{row} = trunc {type_text('i32', shape)} %{name}")
+                low = f"%low.{row}"
+            lines.append(f"%row.{row} = getelementptr i32* %o, i32 {64 * row}")
+            place = f"%row.{row}"
+            if shape:
+                lines += [
+                    f"%at.{row} = make_range i32<{prod(shape)}>",
+                    f"%places.{row} = reshape i32{shape_text} %at.{row}",
+                    f"%rows.{row} = splat i32*{shape_text} %row.{row}",
+                    f"%place.{row} = getelementptr i32*{shape_text} %rows.{row}, %places.{row}",
+                ]
+                place = f"%place.{row}"
+            lines.append(f"store {place}, {low}")
+        body = "\n  ".join(lines)
+        head = "define kernel void @k(i32* %o, i32 %n, i32 %m, i64 %w) {\nentry:"
+        return parse(f"tir 1.0\n{head}\n  {body}\n  ret\n}}\n")
+
+
+def type_text(bits: str, shape: tuple[int, ...]) -> str:
+    return f"{bits}<{', '.join(map(str, shape))}>" if shape else bits
+
+
+@pytest.mark.parametrize("count", few_or_all(6, 60))
+def test_forms_are_the_numbers_that_the_interpreter_computes(count: int) -> None:
+    for seed in range(count):
+        check_forms(Forms(seed))
+
+
+def check_forms(program: Forms) -> None:
+    """Check the form of every value against its elements, for two choices of the parameters."""
+    module = program.module()
+    function = module.kernel()
+    forms, values = addresses(function), values_by_name(function)
+    rows = {name: row for row, name in enumerate(program.kinds)}
+    known = 0
+    for n, m, w in ((3, -5, 1 << 33), (-(1 << 31), (1 << 31) - 1, -7)):
+        results = np.zeros((len(rows), 64), np.int32)
+        interpret(module, "k", 1, [results.reshape(-1), n, m, w])
+        for name, (_, shape) in program.kinds.items():
+            form = forms.of(values[name])
+            if form is None:
+                continue
+            known += 1
+            fixed = form.start + sum(
+                int(results[rows[str(v.name)], 0]) * by for v, by in form.terms
+            )
+            steps = zip(np.indices(shape), form.strides, strict=True)
+            expected = fixed + sum((at * step for at, step in steps), np.zeros(shape, np.int64))
+            actual = results[rows[name], : prod(shape)].reshape(shape)
+            np.testing.assert_array_equal(actual, expected.astype(np.int32), name)
+            low, high = form.interval(shape)
+            assert (low, high) == ((expected - fixed).min() + form.start,
+                                   (expected - fixed).max() + form.start)  # fmt: skip
+    assert known > len(rows)
+
+
+@for_each("line", [
+        "splat i32<2> %e", "broadcast i32<8, 8> %tile", "trans i32<8, 1> %tile {order = [0, 1]}",
+        "expand_dims i32<1, 8> %odd {axis = 0}", "reshape i32<4, 2> %odd", "shl i32<8> %odd, 2",
+        "neg i32<8> %odd", "mul i32<8> %odd, 3", "add i32<8> %odd, 3", "sub i32<8> %i, %odd",
+        "sext i64<8> %odd", "multiple_of i32<8> %odd {values = [1]}",
+        "getelementptr f32*<8> %xs, %odd", "bitcast i32*<8> %places", "unsplat i32 %single",
+    ])  # fmt: skip
+def test_what_is_computed_of_other_numbers_has_no_form(line: str) -> None:
+    """Tiles have none then, and scalars are terms of their own."""
+    forms = affine_forms(f"""{RANGES}
+      %odd = and i32<8> %i, 6
+      %tile = expand_dims i32<8, 1> %odd {{axis = 1}}
+      %single = and i32<1> %one, 6
+      %xs = splat f32*<8> %x
+      %places = getelementptr f32*<8> %xs, %odd
+      %e = sext i32 %h
+      %r = {line}
+    """)
+    own = {"unsplat i32 %single": "1*r + 0 []", "splat i32<2> %e": "1*e + 0 [0]"}
+    assert forms["r"] == own.get(line, "none")
+    assert (forms["h"], forms["c"], forms["odd"]) == ("none", "none", "none")
+
+
 # What is computed alike -----------------------------------------------------------------------
 
 
@@ -218,8 +417,11 @@ def test_numbers_that_are_not_affine_are_equal_too_where_computed_alike() -> Non
       %g = sitofp f32 %n
       %u = fptosi i32 %f
       %v = fptosi i32 %g
+      %y = sdiv i32 %u, %a
+      %z = sdiv i32 %v, %b
     """)
     assert (forms["s"], forms["b"], forms["v"]) == ("none", "1*a + 0 []", "1*u + 0 []")
+    assert forms["z"] == "1*y + 0 []"
 
 
 def test_elements_of_a_tile_are_not_told_to_be_alike() -> None:
@@ -273,6 +475,7 @@ def carried_form(function: Function) -> tuple[str, AddressForms, dict[str, Value
         ("%q", "%q3 = getelementptr f32*<8> %r, %i", "%q3", "none"),
         ("%q", "", "%q2", "none"),
         ("%q2", "", "%q2", "1*r + 0 [8]"),
+        ("%q2", "", "%q", "none"),
         ("undef", "", "%q", "none"),
         ("%q", "", "undef", "none"),
     ],
