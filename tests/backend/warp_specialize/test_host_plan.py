@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterator
+from typing import Any
+
 import pytest
 
 from tileir.backend import compile as compile_
 from tileir.backend.runtime.format import dumps, loads
-from tileir.backend.tma.host_plan import NON_TMA_ALIGNMENTS, HostPlan, MapRecipe
+from tileir.backend.tma.host_plan import (
+    NON_TMA_ALIGNMENTS,
+    HostPlan,
+    MapRecipe,
+    parameter_of,
+    row_alignment,
+)
 from tileir.ir import Function
 from tileir.passmanager import run
 from tileir.testing.kernels import attention, matmul
+from tileir.textual import parse
+from tileir.values import Undef
 
 FRONT = "cse,licm,scalarize-pointer-steps,infer-descriptors"
 
@@ -85,6 +97,77 @@ def test_threads_stand_in_for_maps_of_whole_parameters_with_elements(
     assert HostPlan(4, (), (), (recipe,)).non_tma_alignments(numbers) == units
 
 
+def unit(base: int, rows: int, columns: int, stride: int, inner: int) -> int:
+    """The largest power of two, at most 16, that divides the addresses of what threads copy: rows
+    of 2-byte elements and their ends, or single elements if these are no neighbours."""
+    if inner == 1:
+        starts = [base + 2 * row * stride for row in range(rows)]
+        places = [*starts, *(start + 2 * columns for start in starts)]
+    else:
+        places = [base + 2 * column for column in range(columns)]
+    return max(n for n in (1, 2, 4, 8, 16) if all(place % n == 0 for place in places))
+
+
+TENSORS = [
+    (base, 10, columns, stride, inner)
+    for base in (4096, 4104, 4100, 4098, 4097)
+    for columns, stride in ((64, 64), (60, 64), (64, 60), (61, 64), (62, 62), (64, 65))
+    for inner in (1, 2)
+]
+"""Base, rows, columns and strides of tensors of f16."""
+
+
+@pytest.mark.parametrize("parameters", [(0, 5), (5, 0), (0, 0)])
+def test_rows_are_compiled_for_what_divides_all_of_a_parameter(parameters: tuple[int, int]) -> None:
+    """Of two tensors: those that a map can have do not count."""
+    names = [f"a{i}" for i in range(10)]
+    recipes = [
+        MapRecipe("f16", 2, (64, 32), 2, "zero", b, (rows, columns), (stride, inner), parameter)
+        for (b, rows, columns, stride, inner), parameter in zip(
+            (names[:5], names[5:]), parameters, strict=True
+        )
+    ]
+    plan = HostPlan(10, (), (), tuple(recipes))
+    seen = set()
+    for number, first in enumerate(TENSORS):
+        for second in (first, TENSORS[0], TENSORS[(7 * number) % len(TENSORS)]):
+            units = [0] * 10
+            for parameter, numbers in zip(parameters, (first, second), strict=True):
+                base, _, _, stride, inner = numbers
+                if base % 16 or stride % 8 or inner != 1:
+                    units[parameter] = min(units[parameter] or 16, unit(*numbers))
+            expected = tuple(units) if any(units) else None
+            assert plan.non_tma_alignments((*first, *second)) == expected, (first, second)
+            seen |= {expected and max(expected)}
+    assert seen == {None, 1, 2, 4, 8}
+
+
+def test_rows_of_parameters_are_aligned_as_the_kernel_says() -> None:
+    """Threads access them; tensor maps access those of 0, and what is derived otherwise."""
+    kernel = parse("""tir 1.0
+
+define kernel void @k(f16* %x, f16* %y, i32 %n, f16* %z) {
+entry:
+  %y1 = getelementptr f16* %y, %n
+  %y2 = getelementptr f16* %y1, i32 8
+  %c, _ = icmp (i1, i1) %n, 0 {predicate = slt}
+  %e = select f16* %c, %x, %y
+  %e1 = getelementptr f16* %e, i32 8
+  ret
+}
+""").kernel()
+    names: dict[str, object] = {str(p.value.name): p.value for p in kernel.parameters}
+    names |= {str(v.name): v for op in kernel.ops for v in op.results}
+    names["undef"] = Undef(kernel.parameters[0].type)
+    parameters = {"x": 0, "y": 1, "n": 2, "z": 3, "y1": 1, "y2": 1, "e": -1, "e1": -1, "undef": -1}
+    for name, parameter in parameters.items():
+        assert parameter_of(kernel, names[name]) == parameter
+        for units in ((16, 8, 0, 2), (16, 8, 0), (4,), (), None):
+            attributes = {} if units is None else {NON_TMA_ALIGNMENTS: units}
+            expected = units[parameter] if units and 0 <= parameter < len(units) else 0
+            assert row_alignment(kernel.evolve(attributes=attributes), names[name]) == expected
+
+
 def test_kernels_without_maps_have_a_plan_where_threads_stand_in_for_them() -> None:
     kernel = matmul(64, 64, 32).kernel(None)
     assert HostPlan.of(kernel) is None
@@ -119,6 +202,40 @@ def test_texts_that_are_no_plans(old: str, new: str) -> None:
     assert old in text
     with pytest.raises((KeyError, TypeError, ValueError)):
         HostPlan.from_text(text.replace(old, new, 1))
+
+
+def operand_places(fields: Any) -> Iterator[tuple[Any, Any]]:
+    """Lists and dictionaries of the fields of a plan, and where in them an operand is."""
+    yield from (
+        (step["operands"], i) for step in fields["steps"] for i in range(len(step["operands"]))
+    )
+    yield from ((fields["guards"], i) for i in range(len(fields["guards"])))
+    for recipe in fields["maps"]:
+        yield recipe, "base"
+        for name in ("extents", "strides"):
+            yield from ((recipe[name], i) for i in range(len(recipe[name])))
+
+
+def test_every_operand_is_a_number_or_the_name_of_one() -> None:
+    """Texts of plans become Python: no other name and no other value gets there."""
+    fields = json.loads(plan(matmul(64, 64, 32)).to_text())
+    places = [*operand_places(fields)]
+    places += [(step, name) for step in fields["steps"] for name in ("bits", "source", "size")]
+    others = ("__import__", "a6", f"v{len(fields['steps'])}", True, 1.5, None)
+    for place, key in places:
+        old = place[key]
+        for other in others:
+            place[key] = other
+            with pytest.raises((TypeError, ValueError)):
+                HostPlan.from_text(json.dumps(fields))
+        place[key] = old
+    for step in fields["steps"]:
+        for word in ("sge;", "_", "x y\n", "A"):
+            with pytest.raises(ValueError, match="no step"):
+                step["word"], old = word, step["word"]
+                HostPlan.from_text(json.dumps(fields))
+            step["word"] = old
+    assert HostPlan.from_text(json.dumps(fields)) == plan(matmul(64, 64, 32))
 
 
 def test_compiled_kernels_keep_the_one_without_maps() -> None:
