@@ -269,17 +269,20 @@ def _word(operand: Operand, ops: list[Op]) -> Operand:
 
 def _provide(
     value: Value, available: Callable[[Value], bool], defining: Mapping[Value, Op],
-    copies: dict[Value, Operand], ops: list[Op],
+    copies: dict[Value, Operand], ops: list[Op], users: int = 0,
 ) -> bool:  # fmt: skip
-    """Copy the ops of `value` to `ops` if it is not available; whether that is possible."""
+    """Copy the ops of `value` to `ops` if it is not available; whether that is possible. So many
+    `users` are copied after it."""
     if value in copies or available(value):
         return True
     op = defining.get(value)
     plain = op is not None and op.effects is Effects.PURE and op.predicate is None
-    if op is None or not plain or len(copies) >= _MOST_COPIED:
+    if op is None or not plain or len(copies) + users >= _MOST_COPIED:
         return False
     for operand in op.operands:
-        if isinstance(operand, Value) and not _provide(operand, available, defining, copies, ops):
+        if isinstance(operand, Value) and not _provide(
+            operand, available, defining, copies, ops, users + 1
+        ):
             return False
     ops.append(copy_op(op, copies))
     return True

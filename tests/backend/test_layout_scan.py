@@ -119,7 +119,7 @@ SHAPES = {"rows": (16, 64), "columns": (16, 64), "long": (2, 1024), "odd": (5, 1
           "runs of warps": (1024,), "runs of lanes": (256,)}  # fmt: skip
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(2, by="name")
 @pytest.mark.parametrize("name", LAYOUTS)
 @pytest.mark.parametrize("reverse", [False, True])
 @pytest.mark.parametrize("element", [I32, I64], ids=["short joins", "long joins"])
@@ -136,7 +136,7 @@ def then(name, operands):
         return [ThreadValues(m * n), ThreadValues(c * n + d)]
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1, by="name")
 @pytest.mark.parametrize("name", LAYOUTS)
 @pytest.mark.parametrize("reverse", [False, True])
 def test_functions_are_joined_in_order_in_any_layout(name, reverse):
@@ -168,7 +168,6 @@ def test_functions_are_joined_in_order_in_any_layout(name, reverse):
             check(it, result, reference)
 
 
-@pytest.mark.sampled(6)
 @pytest.mark.parametrize("name", LAYOUTS)
 def test_reductions_follow_the_layout(name):
     for axis in range(len(SHAPES[name])):

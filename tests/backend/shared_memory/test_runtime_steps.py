@@ -14,9 +14,11 @@ import pytest
 
 from tests.sizes import few_or_all, for_each
 from tileir.analysis.affine_mod32 import AffineMod32, addresses
+from tileir.analysis.uses import definitions
 from tileir.backend.shared_memory.runtime_steps import LoopProgress, RuntimeStep, any_shorter
 from tileir.interp import interpret
 from tileir.machine import Machine, Tensor
+from tileir.op import Op
 from tileir.textual import parse
 from tileir.types import I32, I64
 from tileir.values import Constant, Value
@@ -37,6 +39,8 @@ def test_a_distance_is_a_number_of_steps_and_a_rest(seed: int) -> None:
     one, times, rest = step(choose), choose.randint(-3, 3), choose.choice((0, 0, 4, -4, 1))
     distance = {monomial: times * by for monomial, by in one.monomials if times}
     distance[()] = distance.get((), 0) + rest
+    if not distance[()]:
+        del distance[()]
     assert one.multiple_in(distance) == (times, rest)
     assert one.multiple_in({**distance, (SCALARS[2], SCALARS[2]): 4}) is None
 
@@ -211,6 +215,8 @@ COUNTER = "%c = phi i32 [%t, entry], [%c2, loop]\n  "
         ("%c2 = add i32 %s, 4\n  %r = add i32 %c, 1", None, None),
         ("%c2 = add i32 %c, 0\n  %e = add i32 %it, 1\n  %r = mul i32 %it, %e", None, None),
         ("%c2 = add i32 %c, %s\n  %r = mul i32 %c, %it", None, None),
+        ("%u = phi i32 [undef, entry], [%u2, loop]\n  %c2 = add i32 %c, 1\n"
+         "  %u2 = add i32 %u, %s\n  %r = add i32 %u, %s", "1*s", None),
     ])  # fmt: skip
 def test_which_steps_and_distances_are_known(
     body: str, step: str | None, distance: str | None
@@ -243,3 +249,100 @@ def words(text: str | None) -> set[str] | None:
 def summands(monomials: Iterable[tuple[tuple[Value, ...], int]]) -> set[str]:
     """The words for monomials with their coefficients."""
     return {"*".join([str(by), *(str(v.name) for v in monomial)]) for monomial, by in monomials}
+
+
+def test_loops_of_several_entries_or_ends_have_no_distance() -> None:
+    """And steps by numbers of tiles, which are not computed again, are unknown."""
+
+    def found(text: str) -> tuple[bool, bool]:
+        function = parse(text).kernel()
+        forms = addresses(function)
+        progress = LoopProgress(function, forms)
+        values = [v for b in function.blocks.values() for op in b.ops for v in op.results]
+        values += [v for b in function.blocks.values() for v in b.parameters]
+        (form,) = [forms.of(v) for v in values if v.name == "c"]
+        assert form is not None
+        none = AffineMod32(frozenset(), 0, form.strides)
+        return progress.step(form, "end", "loop") is None, progress.distance(none, form) is None
+
+    assert found(ENDS.format(kind="i32", enter="br loop", into="", end="br end")) == (False, False)
+    two_entries = ENDS.format(
+        kind="i32", enter="cond_br %c0, loop, other\nother:\n  br loop", into=", [%s, other]",
+        end="br end",
+    )  # fmt: skip
+    assert found(two_entries) == (False, True)
+    two_ends = ENDS.format(
+        kind="i32", enter="br loop", into=", [%c2, loop]", end="cond_br %c0, loop, end"
+    )
+    assert found(two_ends) == (False, True)
+    assert found(ENDS.format(kind="i32<4>", enter="br loop", into="", end="br end")) == (True, True)
+
+
+ENDS = """tir 1.0
+
+define kernel void @k(i32 %n, i32 %s, i1 %c0) {{
+entry:
+  %first = add {kind} 0, 0
+  br outer
+outer:
+  %o = phi i32 [0, entry], [%o2, last]
+  %by = phi {kind} [%first, entry], [%by2, last]
+  {enter}
+loop:
+  %c = phi {kind} [%by, outer], [%c2, end]{into}
+  %c2 = add {kind} %c, %by
+  {end}
+end:
+  cond_br %c0, loop, last
+last:
+  %o2 = add i32 %o, 1
+  %by2 = add {kind} %by, 4
+  cond_br %c0, outer, done
+done:
+  ret
+}}
+"""
+"""A loop in a loop, which adds a number that is the same in all iterations of the inner one."""
+
+CHAIN = """tir 1.0
+
+define kernel void @k(i32* %x, i32 %n, i32 %m, i1 %c) {{
+entry:
+  %v0 = add i32 %n, %m
+{ops}
+  ret
+}}
+"""
+
+
+def copied(ops: list[str], last: str) -> tuple[list[Op], Value] | None:
+    """What computes whether `%last` is shorter than 64 bytes where parameters are available."""
+    function = parse(CHAIN.format(ops="\n".join(ops))).kernel()
+    values = {str(v.name): v for op in function.ops for v in op.results}
+    parameters = [p.value for p in function.parameters]
+    steps = {RuntimeStep((((values[last],), 1),)): 64}
+    return any_shorter(steps, parameters.__contains__, definitions(function))
+
+
+@for_each("length", range(20))
+def test_at_most_sixteen_ops_are_repeated(length: int) -> None:
+    """Each once, however often its result is used."""
+    ops = [f"  %v{i + 1} = mul i32 %v{i}, %v{i}" for i in range(length)]
+    result = copied(ops, f"v{length}")
+    assert (result is None) == (length + 1 > 16)
+    if result is not None:
+        assert len(result[0]) == length + 5
+
+
+@for_each(("op", "is_repeated"), [
+        ("%v1 = add i32 %v0, 3", True), ("%v1 = sdiv i32 %v0, 3", True),
+        ("%v1 = load i32 %x", False), ("@%c %v1 = add i32 %v0, 3", False),
+        ("%v1 = program_id i32", True), ("%l = load i32 %x\n  %v1 = add i32 %l, 3", False),
+        ("%v1 = atomic_rmw i32 %x, 1 {op = add}", False),
+    ])  # fmt: skip
+def test_only_what_has_no_effect_is_repeated(op: str, is_repeated: bool) -> None:
+    result = copied([f"  {op}"], "v1")
+    assert (result is not None) == is_repeated
+    if result is not None:
+        names = [op.mnemonic for op in result[0]]
+        assert names.index("mul") < names.index("icmp") == len(names) - 1
