@@ -14,7 +14,7 @@ from tests.backend.thread_coordinates import coordinates
 from tests.sizes import few_or_all
 from tileir.backend import compile as compile_kernel
 from tileir.backend.codegen.emit.reduction import reduce_tile
-from tileir.backend.codegen.emit.scan import scan_tile
+from tileir.backend.codegen.emit.scan import _Scan
 from tileir.backend.codegen.lowering import Lowering
 from tileir.backend.executors import SimtExecutor
 from tileir.backend.layouts.access_widths import AccessWidths
@@ -79,7 +79,9 @@ def check_scan(it, shape, axis, reverse, element=I64):
     lowering.values[value] = list(thread_values(it, values))
     turned = np.flip(values, axis) if reverse else values
     expected = np.cumsum(turned, axis)
-    (result,) = scan_tile(lowering, op)
+    scan = _Scan(lowering, op, it)
+    (result,) = scan.run()
+    assert scan.base == scan_bytes(op)
     check(it, result, np.flip(expected, axis) if reverse else expected)
     return lowering.thread
 
@@ -164,8 +166,12 @@ def test_functions_are_joined_in_order_in_any_layout(name, reverse):
             for i in range(1, shape[axis]):
                 rows[1][i] += rows[1][i - 1] * rows[0][i]
                 rows[0][i] *= rows[0][i - 1]
-        for result, reference in zip(scan_tile(lowering, op), expected, strict=True):
+        scan = _Scan(lowering, op, it)
+        for result, reference in zip(scan.run(), expected, strict=True):
             check(it, result, reference)
+        assert scan.base == scan_bytes(op)
+        has_flags = reverse and it.extents[axis] > shape[axis]
+        assert scan.elements == [I64, I64, *[I1] * has_flags]
 
 
 @pytest.mark.parametrize("name", LAYOUTS)

@@ -128,6 +128,16 @@ def test_a_write_conflicts_with_every_reader(seed: int, writes: Touch) -> None:
         assert bool(detect(accesses, every)) == expected
 
 
+@for_each("readers", product(range(3), repeat=4))
+def test_a_write_conflicts_with_readers_in_any_order(readers: tuple[int, ...]) -> None:
+    """Of one element, by any instance."""
+    reads: list[Access] = [(reader, Touch.READ, 1, [3]) for reader in readers]
+    for writer in range(3):
+        accesses: list[Access] = [*reads, (writer, Touch.WRITE, 1, [3])]
+        for every in (1, 2, len(accesses)):
+            assert bool(detect(accesses, every)) == ({*readers} != {writer})
+
+
 @pytest.mark.parametrize("offset", range(1, 8))
 @for_each("seed", range(40))
 def test_regions_may_begin_between_two_elements(seed: int, offset: int) -> None:
