@@ -138,6 +138,27 @@ def test_a_write_conflicts_with_readers_in_any_order(readers: tuple[int, ...]) -
             assert bool(detect(accesses, every)) == ({*readers} != {writer})
 
 
+@for_each(("count", "every"), product((1023, 1024, 1025, 2049, 5000), (700, 1024, 10000)))
+def test_races_with_any_of_many_instances_are_found(count: int, every: int) -> None:
+    """Each of `count` instances, in an epoch of its own, writes one element; the last one then
+    writes some of those of others."""
+    results: list[Race] = []
+    detector, here = RaceDetector(results.append), Memory().add("x", np.zeros(count, np.uint8))
+    for number in range(count):
+        detector.log(here, np.array([number]), 1, detector.entry(op(), number, number), Touch.WRITE)
+        if number % every == 0:
+            detector.check()
+    detector.check()
+    assert not results
+    last, others = count - 1, [0, 1, 1000, count - 2, count - 1]
+    for other in others:
+        entry = detector.entry(op(), last, last)
+        detector.log(here, np.array([other]), 1, entry, Touch.WRITE)
+        detector.check()
+    found = [(r.offset, r.first.instance, r.first.epoch, r.second.instance) for r in results]
+    assert found == [(other, other, other, last) for other in others[:-1]]
+
+
 @pytest.mark.parametrize("offset", range(1, 8))
 @for_each("seed", range(40))
 def test_regions_may_begin_between_two_elements(seed: int, offset: int) -> None:
