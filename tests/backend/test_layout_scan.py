@@ -3,6 +3,7 @@
 import itertools
 import random
 import re
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -11,10 +12,10 @@ from hypothesis import given, settings, strategies as st
 import tileir
 from tests.backend.test_layout_conversion import Counting, tilings
 from tests.backend.thread_coordinates import coordinates
-from tests.sizes import few_or_all
+from tests.sizes import few_or_all, for_each
 from tileir.backend import compile as compile_kernel
 from tileir.backend.codegen.emit.reduction import reduce_tile
-from tileir.backend.codegen.emit.scan import _Scan
+from tileir.backend.codegen.emit.scan import _Scan, scan_tile
 from tileir.backend.codegen.lowering import Lowering
 from tileir.backend.executors import SimtExecutor
 from tileir.backend.layouts.access_widths import AccessWidths
@@ -41,12 +42,28 @@ from tileir.types import I64, Tile
 from tileir.values import Value
 
 
+class Recording(Counting):
+    """Threads that also record what they write to shared memory, and the integers they add."""
+
+    def __init__(self, threads, memory):
+        super().__init__(threads, memory)
+        self.written, self.additions = [], 0
+
+    def store_shared(self, element, offset, values):
+        self.written += offset.array[self.active].tolist()
+        return super().store_shared(element, offset, values)
+
+    def binary(self, name, element, *operands):
+        self.additions += name == "add"
+        return super().binary(name, element, *operands)
+
+
 def machine(need, warps):
     b = Builder()
     with b.kernel("k"):
         pass
     module = b.module()
-    thread = Counting(32 * warps, SimtMemory(need))
+    thread = Recording(32 * warps, SimtMemory(need))
     function = module.functions["k"]
     return Lowering(
         module, function, target_named("sm_90"), thread, AccessWidths(function), {}, {}, warps
@@ -70,6 +87,19 @@ def check(it, fragment, expected):
                 assert fragment_value.array[t] == expected[v], (register, t, v)
 
 
+def scan_and_result(lowering, op):
+    """A scan after it ran, and its results."""
+    scans = []
+
+    def make(*operands):
+        scans.append(_Scan(*operands))
+        return scans[0]
+
+    with mock.patch("tileir.backend.codegen.emit.scan._Scan", make):
+        results = scan_tile(lowering, op)
+    return scans[0], results
+
+
 def check_scan(it, shape, axis, reverse, element=I64):
     values = np.random.default_rng(0).integers(-9, 9, shape).astype(dtype_of(element))
     value = Value(Tile(element, shape, it))
@@ -79,9 +109,10 @@ def check_scan(it, shape, axis, reverse, element=I64):
     lowering.values[value] = list(thread_values(it, values))
     turned = np.flip(values, axis) if reverse else values
     expected = np.cumsum(turned, axis)
-    scan = _Scan(lowering, op, it)
-    (result,) = scan.run()
+    scan, (result,) = scan_and_result(lowering, op)
     assert scan.base == scan_bytes(op)
+    written = lowering.thread.written
+    assert len(written) == len({*written}), "one thread writes what another one does"
     check(it, result, np.flip(expected, axis) if reverse else expected)
     return lowering.thread
 
@@ -131,6 +162,24 @@ def test_scans_follow_the_layout(name, reverse, element):
         assert counts.barriers <= 1 + (name == "warps below")
 
 
+@for_each(("bits", "registers", "element"), itertools.product(range(1, 6), range(3), (I32, I64)))
+def test_lanes_exchange_as_little_as_possible(bits, registers, element):
+    """Over at most two bits of the lane a butterfly needs one shuffle less than the scan of totals,
+    which takes no more joins where each lane has one element."""
+    count = 1 << registers
+    lanes = [(0, count << bit) for bit in range(bits)]
+    lanes += [(1 << bit, 0) for bit in range(5 - bits)]
+    it = layout(2, tuple((0, 1 << bit) for bit in range(registers)), tuple(lanes), ())
+    thread = check_scan(it, (32 >> bits, count << bits), 1, False, element)
+    if count == 1:
+        expected = bits, bits
+    elif bits <= 2:
+        expected = bits, 2 * count + 2 * bits - 3
+    else:
+        expected = bits + 1, 2 * count + bits - 2
+    assert (thread.counts["shuffles"], thread.additions) == expected
+
+
 def then(name, operands):
     """`@then` of `AFFINE`, of 64 bits."""
     m, c, n, d = (x.array for x in operands)
@@ -166,8 +215,8 @@ def test_functions_are_joined_in_order_in_any_layout(name, reverse):
             for i in range(1, shape[axis]):
                 rows[1][i] += rows[1][i - 1] * rows[0][i]
                 rows[0][i] *= rows[0][i - 1]
-        scan = _Scan(lowering, op, it)
-        for result, reference in zip(scan.run(), expected, strict=True):
+        scan, results = scan_and_result(lowering, op)
+        for result, reference in zip(results, expected, strict=True):
             check(it, result, reference)
         assert scan.base == scan_bytes(op)
         has_flags = reverse and it.extents[axis] > shape[axis]
