@@ -280,6 +280,7 @@ STORE = """
   %below.{a} = broadcast i1<2, 4> %column.{a}
   %above.{a} = broadcast i1<2, 4> %few.{a}
   %both.{a} = and i1<2, 4> %above.{a}, %below.{a}
+  %either.{a} = or i1<2, 4> %above.{a}, %below.{a}
   %stride.{a} = {stride}
   %rn.{a} = mul i32<2, 4> {multiplied} {{overflow = nsw}}
   %cs.{a} = broadcast i32<2, 4> %columns.{a}
@@ -317,8 +318,10 @@ PARTS: dict[str, tuple[dict[str, str], ...]] = {
         {"base": "splat i32*<2, 4> %ykk", "offset": "splat i32<2, 4> %kk"},
         {"base": "getelementptr i32*<2, 4> %ys, %tile", "offset": "add i32<2, 4> %tile, 0"},
         {"base": "getelementptr i32*<2, 4> %ys, %rn.{a}", "offset": "add i32<2, 4> %rn.{a}, 0"},
+        {"base": "getelementptr i32*<2, 4> %ys, i32<2, 4> 1", "offset": "splat i32<2, 4> 1"},
     ),
-    "mask": ({"mask": "%below.{a}"}, {"mask": "%both.{a}"}, {"mask": "%above.{a}"}),
+    "mask": ({"mask": "%below.{a}"}, {"mask": "%both.{a}"}, {"mask": "%above.{a}"},
+             {"mask": "%either.{a}"}),
 }  # fmt: skip
 """The parts of a store. The first one of each kind is in rows."""
 REPLACED = {

@@ -331,6 +331,8 @@ LANE_OPS = [
     ("reduce", (2, 4, 8), "reduce f32{r} %v {{axis = 1, combiner = fadd}}", (2, 8)),
     ("reduce", (2, 4, 8), "reduce f32{r} %v {{axis = 2, combiner = fadd}}", (2, 4)),
     ("join", (4, 8), "join f32{r} %v, %v", (4, 8, 2)),
+    ("split", (4, 8, 2), "split (f32{r}, f32{r}) %v", (4, 8)),
+    ("split", (2, 4, 2), "split (f32{r}, f32{r}) %v", (2, 4)),
     ("dot a", (2, 4), "dot f32{r} %v, f32<4, 8> 1.0, 0.0", (2, 8)),
     ("dot b", (4, 8), "dot f32{r} f32<2, 4> 1.0, %v, 0.0", (2, 8)),
     ("dot c", (2, 8), "dot f32{r} f32<2, 4> 1.0, f32<4, 8> 1.0, %v", (2, 8)),
@@ -347,7 +349,7 @@ entry:
   %xs = splat f32*{s} %x
   %px = getelementptr f32*{s} %xs, %is
   %v = load f32{s} %px
-  %r = {op}
+  %r{more} = {op}
   %j = make_range i32<{m}>
   %js = reshape i32{r} %j
   %zs = splat f32*{r} %z
@@ -383,10 +385,10 @@ def test_lanes_are_followed_to_where_the_interpreter_has_them(
 ) -> None:
     """Lanes along the dimension of the result depend on one lane of the operand each. There is no
     such dimension where lanes are mixed."""
-    op = text.format(r=f"<{', '.join(map(str, result))}>")
+    op, more = text.format(r=f"<{', '.join(map(str, result))}>"), ", %s" * (name == "split")
     sizes = {"s": f"<{', '.join(map(str, shape))}>", "r": f"<{', '.join(map(str, result))}>"}
     sizes |= {"n": np.prod(shape), "m": np.prod(result)}
-    module = parse(LANE_KERNEL.format(op=op, **sizes))
+    module = parse(LANE_KERNEL.format(op=op, more=more, **sizes))
     function = module.kernel()
     (reader,) = (op for op in function.ops if op.results and op.results[0].name == "r")
     (value,) = (op.results[0] for op in function.ops if op.results and op.results[0].name == "v")
@@ -395,7 +397,7 @@ def test_lanes_are_followed_to_where_the_interpreter_has_them(
             continue
         separate = {d for d, n in enumerate(result) if n == extent}
         for lane, changed in lanes_that_change(module, shape, result, dim):
-            assert changed.any()
+            assert changed.any() or name == "split", "an element of each pair is in the other tile"
             for d in set(separate):
                 along = np.moveaxis(changed, d, 0)
                 if np.delete(along, lane, axis=0).any():
