@@ -284,7 +284,7 @@ STORE = """
   %stride.{a} = {stride}
   %rn.{a} = mul i32<2, 4> {multiplied} {{overflow = nsw}}
   %cs.{a} = broadcast i32<2, 4> %columns.{a}
-  %at.{a} = add i32<2, 4> %rn.{a}, %cs.{a} {{overflow = nsw}}
+  %at.{a} = {at}
   %base.{a} = {base}
   %p.{a} = getelementptr i32*<2, 4> %base.{a}, %at.{a}
   store %p.{a}, 1, {mask}
@@ -312,6 +312,12 @@ PARTS: dict[str, tuple[dict[str, str], ...]] = {
         {"test": LESS.replace("%columns.{a}, %bound.{a}", "%bound.{a}, %columns.{a}")},
     ),
     "multiplied": ({"multiplied": "%wide, %stride.{a}"}, {"multiplied": "%stride.{a}, %wide"}),
+    "at": (
+        {"at": "add i32<2, 4> %rn.{a}, %cs.{a} {overflow = nsw}"},
+        {"at": "broadcast i32<2, 4> %columns.{a}"},
+        {"at": "add i32<2, 4> %cs.{a}, %rn.{a} {overflow = nsw_nuw}"},
+        {"at": "add i32<2, 4> %rn.{a}, %cs.{a} {overflow = nuw}"},
+    ),
     "base": (
         {"base": "splat i32*<2, 4> %y", "offset": "splat i32<2, 4> 0"},
         {"base": "splat i32*<2, 4> %yk", "offset": "splat i32<2, 4> %k"},
@@ -326,6 +332,7 @@ PARTS: dict[str, tuple[dict[str, str], ...]] = {
 """The parts of a store. The first one of each kind is in rows."""
 REPLACED = {
     ("columns", 1), ("stride", 1), ("stride", 2), ("multiplied", 1), ("base", 1), ("mask", 1),
+    ("at", 2),
 }  # fmt: skip
 """Parts with which a store is in rows as well."""
 
