@@ -43,11 +43,11 @@ from tileir.values import Value
 
 
 class Recording(Counting):
-    """Threads that also record what they write to shared memory, and the integers they add."""
+    """Threads that also record what they write to shared memory, what they add and select."""
 
     def __init__(self, threads, memory):
         super().__init__(threads, memory)
-        self.written, self.additions = [], 0
+        self.written, self.additions, self.selects = [], 0, 0
 
     def store_shared(self, element, offset, values):
         self.written += offset.array[self.active].tolist()
@@ -56,6 +56,10 @@ class Recording(Counting):
     def binary(self, name, element, *operands):
         self.additions += name == "add"
         return super().binary(name, element, *operands)
+
+    def select(self, *operands):
+        self.selects += 1
+        return super().select(*operands)
 
 
 def machine(need, warps):
@@ -162,15 +166,21 @@ def test_scans_follow_the_layout(name, reverse, element):
         assert counts.barriers <= 1 + (name == "warps below")
 
 
+def lanes_along_rows(bits, count):
+    """A layout, and the shape of its tile: lanes of so many bits share a row, with `count` elements
+    each."""
+    registers = tuple((0, 1 << bit) for bit in range(count.bit_length() - 1))
+    lanes = [(0, count << bit) for bit in range(bits)]
+    lanes += [(1 << bit, 0) for bit in range(5 - bits)]
+    return layout(2, registers, tuple(lanes), ()), (32 >> bits, count << bits)
+
+
 @for_each(("bits", "registers", "element"), itertools.product(range(1, 6), range(3), (I32, I64)))
 def test_lanes_exchange_as_little_as_possible(bits, registers, element):
     """Over at most two bits of the lane a butterfly needs one shuffle less than the scan of totals,
     which takes no more joins where each lane has one element."""
     count = 1 << registers
-    lanes = [(0, count << bit) for bit in range(bits)]
-    lanes += [(1 << bit, 0) for bit in range(5 - bits)]
-    it = layout(2, tuple((0, 1 << bit) for bit in range(registers)), tuple(lanes), ())
-    thread = check_scan(it, (32 >> bits, count << bits), 1, False, element)
+    thread = check_scan(*lanes_along_rows(bits, count), 1, False, element)
     if count == 1:
         expected = bits, bits
     elif bits <= 2:
@@ -180,8 +190,23 @@ def test_lanes_exchange_as_little_as_possible(bits, registers, element):
     assert (thread.counts["shuffles"], thread.additions) == expected
 
 
+@pytest.mark.parametrize("name", ["odd", "three warps"])
+def test_padding_after_the_elements_costs_nothing(name):
+    """It is joined to what is before it, which no element depends on."""
+    it = LAYOUTS[name]
+    for axis in (0, 1):
+        padded = check_scan(it, SHAPES[name], axis, False, I32)
+        whole = check_scan(it, it.extents, axis, False, I32)
+        assert (padded.additions, padded.selects) == (whole.additions, whole.selects)
+
+
+JOINED = []
+"""Calls of `then`."""
+
+
 def then(name, operands):
     """`@then` of `AFFINE`, of 64 bits."""
+    JOINED.append(name)
     m, c, n, d = (x.array for x in operands)
     with np.errstate(over="ignore"):
         return [ThreadValues(m * n), ThreadValues(c * n + d)]
@@ -193,34 +218,46 @@ def then(name, operands):
 def test_functions_are_joined_in_order_in_any_layout(name, reverse):
     """Affine maps modulo 2^64, which do not commute."""
     it, shape = LAYOUTS[name], SHAPES[name]
+    for axis in range(len(shape)):
+        check_function(it, shape, axis, reverse)
+
+
+@for_each(("bits", "registers"), itertools.product(range(1, 6), range(3)))
+def test_lanes_call_a_function_once_for_each_bit(bits, registers):
+    """And threads for each of their elements but one, twice."""
+    JOINED.clear()
+    check_function(*lanes_along_rows(bits, 1 << registers), 1, False)
+    assert len(JOINED) == bits + 2 * ((1 << registers) - 1)
+
+
+def check_function(it, shape, axis, reverse):
     text = AFFINE.format(m=1, n=1, axis=0, reverse="").split("define kernel")[0]
     module = parse(f"{text.replace('i32', 'i64')}define kernel void @k() {{\nentry:\n  ret\n}}\n")
     chance = np.random.default_rng(1)
     operands = [chance.integers(-9, 9, shape) for _ in range(2)]
     values = [Value(Tile(I64, shape, it)) for _ in operands]
-    for axis in range(len(shape)):
-        op = Scan(tuple(values), axis=axis, combiner="then", reverse=reverse)
-        function, warps = module.functions["k"], it.size("warp")
-        thread = Counting(32 * warps, SimtMemory(scan_bytes(op)))
-        thread.call_function = then
-        lowering = Lowering(
-            module, function, target_named("sm_90"), thread, AccessWidths(function), {op: 0}, {},
-            warps,
-        )  # fmt: skip
-        for value, numbers in zip(values, operands, strict=True):
-            lowering.values[value] = list(thread_values(it, numbers))
-        expected = [x.copy() for x in operands]
-        rows = [np.moveaxis(np.flip(x, axis) if reverse else x, axis, 0) for x in expected]
-        with np.errstate(over="ignore"):
-            for i in range(1, shape[axis]):
-                rows[1][i] += rows[1][i - 1] * rows[0][i]
-                rows[0][i] *= rows[0][i - 1]
-        scan, results = scan_and_result(lowering, op)
-        for result, reference in zip(results, expected, strict=True):
-            check(it, result, reference)
-        assert scan.base == scan_bytes(op)
-        has_flags = reverse and it.extents[axis] > shape[axis]
-        assert scan.elements == [I64, I64, *[I1] * has_flags]
+    op = Scan(tuple(values), axis=axis, combiner="then", reverse=reverse)
+    function, warps = module.functions["k"], it.size("warp")
+    thread = Counting(32 * warps, SimtMemory(scan_bytes(op)))
+    thread.call_function = then
+    lowering = Lowering(
+        module, function, target_named("sm_90"), thread, AccessWidths(function), {op: 0}, {},
+        warps,
+    )  # fmt: skip
+    for value, numbers in zip(values, operands, strict=True):
+        lowering.values[value] = list(thread_values(it, numbers))
+    expected = [x.copy() for x in operands]
+    rows = [np.moveaxis(np.flip(x, axis) if reverse else x, axis, 0) for x in expected]
+    with np.errstate(over="ignore"):
+        for i in range(1, shape[axis]):
+            rows[1][i] += rows[1][i - 1] * rows[0][i]
+            rows[0][i] *= rows[0][i - 1]
+    scan, results = scan_and_result(lowering, op)
+    for result, reference in zip(results, expected, strict=True):
+        check(it, result, reference)
+    assert scan.base == scan_bytes(op)
+    has_flags = reverse and it.extents[axis] > shape[axis]
+    assert scan.elements == [I64, I64, *[I1] * has_flags]
 
 
 @pytest.mark.parametrize("name", LAYOUTS)
@@ -469,8 +506,10 @@ def test_runs_are_joined_one_after_the_other_where_a_join_is_long(element, joins
         return own(thread, name, kind, *operands)
 
     monkeypatch.setattr(SimtThread, "binary", binary)
-    check_scan(blocked_layout((256,), (0,), 4, 1), (256,), 0, False, element)
+    thread = check_scan(blocked_layout((256,), (0,), 4, 1), (256,), 0, False, element)
     assert counted.count(("add", element)) == joins
+    if element is I64:  # the bits of the lane, the lane before, and the total of the first run
+        assert thread.counts["shuffles"] == 2 * (5 + 1) + 1
 
 
 def test_threads_own_neighbours_that_are_a_stride_apart():
