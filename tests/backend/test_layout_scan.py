@@ -32,7 +32,7 @@ from tileir.backend.simt.memory import SimtMemory
 from tileir.backend.target import target as target_named
 from tileir.builder import F32, I1, I8, I16, I32, Builder, arg, pointer
 from tileir.errors import CompileError
-from tileir.layout import layout
+from tileir.layout import Repeat, layout
 from tileir.layout_fragments import mma_result, wgmma_result
 from tileir.layout_tilings import blocked_layout
 from tileir.machine import dtype_of
@@ -148,12 +148,19 @@ LAYOUTS = {
     "runs of warps": layout(
         1, ((64,), (1,), (128,)), ((2,), (4,), (8,), (16,), (32,)), ((256,), (512,))
     ),
+    "warps in turn": layout(
+        1,
+        ((1,),),
+        ((2,), (4,), (8,), (16,), (32,)),
+        repeats=(Repeat("warp", 3, 0), Repeat("register", 2, 0), Repeat("warp", 2, 0)),
+    ),
     "runs of lanes": layout(1, ((1,), (16,), (32,)), ((2,), (4,), (8,), (64,), (128,))),
 }
 SHAPES = {"rows": (16, 64), "columns": (16, 64), "long": (2, 1024), "odd": (5, 100),
           "three warps": (1, 192), "mma": (32, 32), "wgmma": (64, 24), "deep": (4, 8, 16),
           "replicas": (8,), "lanes turned": (256,), "warps below": (256,), "runs": (512,),
-          "runs of warps": (1024,), "runs of lanes": (256,)}  # fmt: skip
+          "runs of warps": (1024,), "runs of lanes": (256,),
+          "warps in turn": (763,)}  # fmt: skip
 
 
 @pytest.mark.sampled(2, by="name")
@@ -163,7 +170,7 @@ SHAPES = {"rows": (16, 64), "columns": (16, 64), "long": (2, 1024), "odd": (5, 1
 def test_scans_follow_the_layout(name, reverse, element):
     for axis in range(len(SHAPES[name])):
         counts = check_scan(LAYOUTS[name], SHAPES[name], axis, reverse, element)
-        assert counts.barriers <= 1 + (name == "warps below")
+        assert counts.barriers <= 1 + (name in ("warps below", "warps in turn"))
 
 
 def lanes_along_rows(bits, count):
