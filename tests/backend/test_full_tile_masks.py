@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from tests.sizes import for_each
+from tileir.backend.transforms.full_tiles import version_full_tiles
 from tileir.interp import interpret
 from tileir.passmanager import run
 from tileir.textual import parse
@@ -243,3 +244,85 @@ def test_masks_of_two_dimensions_have_versions_without_them():
     modules = [run(parse(TWO.format(*scales, "slt")), "default").module for scales in SCALES]
     changed = [run(module, "version-full-tiles").module is not module for module in modules]
     assert changed[0] and sum(changed) >= 2
+
+
+BETWEEN_ACCESSES = [
+    ("%u = fadd f32<64> %v, 1.0", 1), ("%d = sdiv i32<64> %o, %ms", 1), ("%e = sdiv i32 %n, %m", 1),
+    ("%f = make_range i32<64>", 1), ("%g = splat i32<64> %m", 1),
+    ("%h = expand_dims f32<64, 1> %v {axis = 1}", 1), ("%h = program_id i32 {axis = 1}", 1),
+    ("%l = load f32<64> %p", 1), ("_ = atomic_rmw f32<64> %p, %v {op = fadd}", 2),
+    ("%s = reduce f32 %v {combiner = fadd}", 2), ("%s = scan f32<64> %v {combiner = fadd}", 2),
+    ("_ = atomic_rmw i32 %limit, 1 {op = add}", 2), ("barrier", 2),
+    ("fence {sem = acq_rel, scope = gpu}", 2), ("%t = histogram i32<8> %r", 2), ("assert %some", 2),
+    ("%w = reshape f32<8, 8> %v\n  %z = dot f32<8, 8> %w, %w, 0.0", 2),
+    *(("\n  ".join(f"%a{i} = add i32 %n, {i}" for i in range(count)), 1 + (count >= 60))
+      for count in (0, 1, 59, 60, 126)),
+]  # fmt: skip
+"""Ops between two accesses, and how many versions of a part of the block there are."""
+
+
+@for_each(("ops", "parts"), BETWEEN_ACCESSES)
+def test_what_is_cheap_is_in_both_versions(ops, parts):
+    text = compare("mask", "slt", "%o", "%ns")
+    some = "  %some, _ = icmp (i1, i1) %n, %m {predicate = sgt}\n  "
+    module = parse(KERNEL.format(masks=text, mask="%mask", between=some + ops))
+    changed = run(module, "version-full-tiles").module
+    labels = [label for label in changed.kernel().blocks if ".whole" in label]
+    assert len(labels) == parts
+    for label in labels:
+        accesses = [op for op in changed.kernel().blocks[label].ops if op.mnemonic == "store"]
+        assert all(getattr(op, "mask", None) is None for op in accesses)
+
+
+@for_each(("threads", "reduced"), itertools.product((0, 16, 31, 32, 33, 64), ("", "64", "32")))
+def test_threads_with_one_element_each_need_no_version(threads, reduced):
+    """Unless a tile of the shape is reduced, which fewer threads may own."""
+    between = f"%d = make_range i32<{reduced}>\n  %s = reduce i32 %d {{combiner = add}}"
+    text = compare("mask", "slt", "%o", "%ns")
+    between = between if reduced else ""
+    module = parse(KERNEL.format(masks=text, mask="%mask", between=between))
+    result = version_full_tiles(module.kernel(), threads=threads)
+    assert (result.ir is not module.kernel()) == (threads <= 32 or reduced == "64")
+
+
+SEVERAL = """tir 1.0
+define kernel void @k(f32* aligned(16) %x, f32* aligned(16) %y, i32 %n, i32 %m) {{
+entry:
+  %o = make_range i32<64>
+  %ns = splat i32<64> %n
+  %ms = splat i32<64> %m
+{masks}
+  %xs = splat f32*<64> %x
+  %p = getelementptr f32*<64> %xs, %o
+  %ys = splat f32*<64> %y
+  %q = getelementptr f32*<64> %ys, %o
+  %v0 = load f32<64> %p, %{0}, -7.0
+  %v1 = load f32<64> %p, %{1}, -5.0
+  %u = fadd f32<64> %v0, %v1
+  %v2 = load f32<64> %p, %{2}, -3.0
+  %w = fadd f32<64> %u, %v2
+  store %q, %w, %{3}
+  ret
+}}
+"""
+
+
+@for_each("names", [*itertools.product("ac", repeat=4), "bacb", "abba", "bcac", "acbc"])
+def test_each_of_several_accesses_keeps_a_mask_that_may_not_hold(names):
+    """`a` and `b` hold in all lanes if they do in the last one, `c` does not."""
+    masks = "\n".join((
+        compare("a", "slt", "%o", "%ns"), compare("b", "sgt", "%ms", "%o"),
+        compare("c", "sgt", "%o", "%ms"),
+    ))  # fmt: skip
+    module = parse(SEVERAL.format(*names, masks=masks))
+    result = version_full_tiles(module.kernel())
+    assert len(result.remarks) == names.count("c")
+    changed = module.with_functions({"k": result.ir})
+    assert (result.ir is module.kernel()) == ({*names} == {"c"})
+    for n, m in ((64, 64), (64, 3), (3, 64)):
+        results = []
+        for each in (module, changed):
+            x, y = np.arange(64, dtype=np.float32), np.full(64, -1, np.float32)
+            interpret(each, "k", (1,), [x, y, n, m])
+            results.append(y)
+        assert (results[0] == results[1]).all(), (n, m)
