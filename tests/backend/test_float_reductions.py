@@ -3,13 +3,17 @@ and additions of what was multiplied, over padding and predicates."""
 
 from __future__ import annotations
 
+from unittest import mock
+
 import numpy as np
 import pytest
 
 from tests.sizes import for_each
 from tileir import interpret
+from tileir.backend import compile as compile_kernel
 from tileir.backend.codegen.emit.reduction import Item, _chains, tree
 from tileir.backend.executors import SimtExecutor
+from tileir.ops.floats import FastMath
 from tileir.textual import parse
 
 EXTREMES = ("fminnum", "fmaxnum", "fminimum", "fmaximum")
@@ -70,6 +74,21 @@ def test_extended_and_multiplied_floats(element: str, combiner: str) -> None:
             launch(module, "k", 1, [x.reshape(-1), y, number % 3])
             results.append(y)
         np.testing.assert_array_equal(results[0], results[1], f"{shape} {axis}")
+
+
+@for_each(("fast", "combiner", "op"), [
+        *((fast, "fadd", "fmul") for fast in FastMath), (FastMath.CONTRACT, "fmul", "fmul"),
+        (FastMath.FAST, "fmaxnum", "fmul"), (FastMath.FAST, "fadd", "fsub"),
+    ])  # fmt: skip
+def test_chains_are_of_additions_that_fuse(fast: FastMath, combiner: str, op: str) -> None:
+    """Of products, where a fused addition is allowed."""
+    text = program("f16", (448,), 0, "fadd", "", 4).replace("fmul f32<448>", f"{op} f32<448>")
+    text = text.replace("fast = contract", f"fast = {fast.value}")
+    text = text.replace("combiner = fadd", f"combiner = {combiner}")
+    with mock.patch("tileir.backend.codegen.emit.reduction._chains", wraps=_chains) as chains:
+        compile_kernel(parse(text), "sm_90")
+    can_fuse = fast in (FastMath.CONTRACT, FastMath.FAST) and (combiner, op) == ("fadd", "fmul")
+    assert chains.called == can_fuse
 
 
 @for_each("count", range(1, 65))

@@ -3,6 +3,7 @@ the interpreter."""
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -11,11 +12,15 @@ import pytest
 from tileir import interpret
 from tileir.backend import Options, compile as compile_kernel
 from tileir.backend.executors import SimtExecutor
+from tileir.backend.shared_memory.hazards import _is_private
+from tileir.backend.shared_memory.requirements import is_warp_local
 from tileir.backend.shared_memory.warp_gathers import gathers_within_warps
 from tileir.builder import F32, Builder, arg, pointer
 from tileir.layout import Repeat, layout
 from tileir.layout_tilings import blocked_layout
+from tileir.ops.gpu import ConvertLayout
 from tileir.types import Tile
+from tileir.values import Value
 
 
 def butterflies(shape: tuple[int, int], axis: int, steps: int = 3) -> Any:
@@ -82,3 +87,27 @@ def test_elements_of_several_warps():
     assert not gathers_within_warps(tile(several), tile(several), 1)
     alone = blocked_layout((4, 32), (1, 0), 1, 1)
     assert not gathers_within_warps(tile(alone), tile(alone), 1)
+
+
+OTHERS = blocked_layout((16, 64), (0, 1), 2, 4)
+"""A warp owns whole columns."""
+
+
+def test_ops_share_bytes_where_both_stay_within_warps():
+    """The bytes of a warp are then its own, whatever it reads of them."""
+    values = {it: Value(Tile(F32, (16, 64), it)) for it in (ROWS, OTHERS)}
+    longer = blocked_layout((16, 128), (1, 0), 4, 4)
+    ops: list[Any] = [
+        SimpleNamespace(mnemonic="gather", source=source, result=Value(tile(to)), axis=axis)
+        for source in values.values() for to in (ROWS, OTHERS, longer) for axis in (0, 1)
+        if to is not longer or axis == 1
+    ]  # fmt: skip
+    turned = blocked_layout((16, 64), (1, 0), 1, 4)
+    ops += [ConvertLayout(v, layout=to) for v in values.values() for to in (ROWS, OTHERS, turned)]
+    expected = [
+        (a, b) for a in ops for b in ops
+        if is_warp_local(a) and is_warp_local(b) and a.mnemonic == b.mnemonic
+        and a.source.type is b.source.type and (a.mnemonic == "gather" or a.layout == b.layout)
+    ]  # fmt: skip
+    assert [(a, b) for a in ops for b in ops if _is_private(a, b)] == expected
+    assert len(expected) > 2 and any(a is not b for a, b in expected)
