@@ -9,9 +9,17 @@ from typing import Any
 import attrs
 
 from tests.sizes import for_each
-from tileir.backend.shared_memory.hazards import HazardState, PendingAccess, _may_alias, _overlap
+from tileir.backend.shared_memory.hazards import (
+    HazardState,
+    PendingAccess,
+    _may_alias,
+    _overlap,
+    acquires,
+    releases,
+)
 from tileir.backend.shared_memory.thread_conflicts import AccessingThreads, GlobalAccess, SyncScope
 from tileir.op import lookup
+from tileir.textual import parse
 from tileir.types import F32, pointer
 from tileir.values import Value
 
@@ -124,3 +132,34 @@ def test_pointers_of_which_one_may_be_any_may_be_equal() -> None:
     roots = [None, frozenset({x}), frozenset({y}), frozenset({x, y}), frozenset({z})]
     for a, b in product(roots, repeat=2):
         assert _may_alias(a, b) == (a is None or b is None or bool(a & b))
+
+
+ATOMICS = {
+    "%r = atomic_rmw i32 %p, 1 {op = add, sem = SEM}": ("relaxed", "acquire", "release", "acq_rel"),
+    "%r = atomic_cas i32 %p, 0, 1 {sem = SEM}": ("relaxed", "acquire", "release", "acq_rel"),
+    "%r = atomic_load i32 %p {sem = SEM}": ("relaxed", "acquire"),
+    "atomic_store %p, 1 {sem = SEM}": ("relaxed", "release"),
+    "fence {sem = SEM}": ("acquire", "release", "acq_rel"),
+}
+OTHERS = {
+    "%r = atomic_rmw i32 %p, 1 {op = add}": (True, True),
+    "%r = atomic_load i32 %p": (True, True),
+    "atomic_store %p, 1": (True, False),
+    "%r = load i32 %p": (False, False),
+    "store %p, 1": (False, False),
+    "barrier": (False, False),
+    "%r = add i32 1, 1": (False, False),
+}
+"""Without an order, and whether each releases and acquires."""
+
+
+def test_which_ops_order_accesses_of_others() -> None:
+    """Accesses before every one that is not relaxed come first, and after one that acquires."""
+    lines = {text.replace("SEM", sem): sem for text, each in ATOMICS.items() for sem in each}
+    expected = {
+        line: (sem != "relaxed", sem in ("acquire", "acq_rel")) for line, sem in lines.items()
+    }
+    for line, (is_release, is_acquire) in {**expected, **OTHERS}.items():
+        head = "tir 1.0\ndefine kernel void @k(i32* %p) {\nentry:\n  "
+        op = parse(f"{head}{line}\n  ret\n}}\n").kernel().blocks["entry"].ops[0]
+        assert (releases(op), acquires(op)) == (is_release, is_acquire), line
