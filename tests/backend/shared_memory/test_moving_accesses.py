@@ -265,6 +265,32 @@ def test_displaced_accesses_race_without_barriers(monkeypatch: pytest.MonkeyPatc
     assert races_without_barriers(monkeypatch, lambda seed: launch_displaced(seed, 1, 2), 10) >= 5
 
 
+def executed_barriers(first: int, is_turned: bool, length: int) -> int:
+    """Barriers that run where a row is stored before a loop over rows at a distance of `length`,
+    which begins `first` rows after it, and whose rows are stored backward if `is_turned`."""
+    b = Builder()
+    with b.kernel("k", x=pointer(F32), n=I32, s=I32) as (x, n, s):
+        lane, one = b.arange(WIDTH), b.full((WIDTH,), 1.0, F32)
+        (x + (FIRST + lane)).store(one)
+        with b.for_(n) as i:
+            column = WIDTH - 1 - lane if is_turned else lane
+            (x + (FIRST + (i + first) * s + column)).store(one)
+    counts, arguments = Counts(), [np.zeros(SIZE, np.float32), 3, length]
+    SimtExecutor().launch(b.module(), None, 1, arguments, num_warps=4, counts=counts)
+    return sum(each.barriers for each in counts.by_op.values())
+
+
+@for_each(("first", "is_turned"), ((0, False), (-1, True), (0, True), (1, True)))
+def test_threads_wait_in_a_loop_that_may_return_to_what_was_before_it(
+    first: int, is_turned: bool
+) -> None:
+    """Rows of the loop are distant from the one before it, but for that of number 0, which the same
+    threads store if it is not turned."""
+    for length in (WIDTH - 1, WIDTH, -WIDTH):
+        is_free = abs(length) >= WIDTH and (first > 0 or not is_turned)
+        assert executed_barriers(first, is_turned, length) == (0 if is_free else 3), length
+
+
 def test_rows_race_without_barriers(monkeypatch: pytest.MonkeyPatch) -> None:
     def launch(seed: int) -> None:
         arguments = [np.zeros(SIZE, np.float32), 4, 64]
