@@ -8,6 +8,7 @@ from functools import partial
 import numpy as np
 import pytest
 
+from tests.sizes import for_each
 from tileir import interpret
 from tileir.backend import compile as compile_module
 from tileir.backend.executors import SimtExecutor
@@ -109,6 +110,22 @@ SHAPES = [((5,), 0), ((100,), 0), ((3, 40), 1), ((40, 3), 0), ((6, 5, 7), 1), ((
 @pytest.mark.parametrize(("shape", "axis"), SHAPES)
 @pytest.mark.sampled(5)
 def test_padding_and_lanes_left_out_take_no_part(
+    shape: tuple[int, ...], axis: int, combiner: str, predicate: str, warps: int
+) -> None:
+    check_padding(shape, axis, combiner, predicate, warps)
+
+
+@for_each(("combiner", "predicate", "axis"), [
+        ("@product", "", 0), ("@largest", "tile", 0), ("@least", "scalar", 1), ("smax", "tile", 1),
+    ])  # fmt: skip
+def test_warps_exchange_whether_there_is_an_element(
+    combiner: str, predicate: str, axis: int
+) -> None:
+    """The rows of a padded tile belong to several warps, some of which have padding alone."""
+    check_padding((5, 130) if axis else (130, 5), axis, combiner, predicate, 4)
+
+
+def check_padding(
     shape: tuple[int, ...], axis: int, combiner: str, predicate: str, warps: int
 ) -> None:
     """Extents that are no powers of two are padded; a predicate leaves out one element, or all."""
