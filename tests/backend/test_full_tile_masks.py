@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from tests.sizes import for_each
+from tileir.analysis.uses import uses
 from tileir.backend.transforms.full_tiles import version_full_tiles
 from tileir.interp import interpret
 from tileir.passmanager import run
@@ -267,8 +268,11 @@ def test_what_is_cheap_is_in_both_versions(ops, parts):
     some = "  %some, _ = icmp (i1, i1) %n, %m {predicate = sgt}\n  "
     module = parse(KERNEL.format(masks=text, mask="%mask", between=some + ops))
     changed = run(module, "version-full-tiles").module
-    labels = [label for label in changed.kernel().blocks if ".whole" in label]
+    function = changed.kernel()
+    labels = [label for label in function.blocks if ".whole" in label]
     assert len(labels) == parts
+    passed = [v for label, b in function.blocks.items() if ".rest" in label for v in b.parameters]
+    assert all(uses(function).get(v) for v in passed), "only what is used afterward is passed"
     for label in labels:
         accesses = [op for op in changed.kernel().blocks[label].ops if op.mnemonic == "store"]
         assert all(getattr(op, "mask", None) is None for op in accesses)
