@@ -337,13 +337,17 @@ def total(n):
     return b.module()
 
 
-@pytest.mark.parametrize(("n", "warps", "barriers"), [(128, 4, 0), (32, 1, 0), (1024, 4, 1)])
-def test_a_full_reduction_has_no_redundant_barrier(n, warps, barriers):
+@pytest.mark.parametrize(
+    ("n", "warps", "barriers", "more"),
+    [(128, 4, 0, 0), (32, 1, 0, 0), (512, 2, 1, 0), (1024, 4, 1, 2), (2048, 8, 1, 3)],
+)
+def test_a_full_reduction_has_no_redundant_barrier(n, warps, barriers, more):
     """Kernels 230424_03 and 04 of Triton PTX 2023: two barriers and two round trips through shared
     memory, of which the document calls one redundant, and both where there is one warp. Lanes read
-    the partials of one warp each, which saves registers, and join them by two more shuffles."""
+    the partials of one warp each, which saves registers, and join them by `more` shuffles; of two
+    warps each lane reads both."""
     counts = ptx_instructions(total(n), warps)
-    assert counts["shuffles"] == 5 + 2 * barriers
+    assert counts["shuffles"] == 5 + more
     assert counts["barriers"] == counts["stores"] == counts["loads"] == barriers
 
 

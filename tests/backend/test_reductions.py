@@ -115,14 +115,15 @@ def test_padding_and_lanes_left_out_take_no_part(
     check_padding(shape, axis, combiner, predicate, warps)
 
 
-@for_each(("combiner", "predicate", "axis"), [
-        ("@product", "", 0), ("@largest", "tile", 0), ("@least", "scalar", 1), ("smax", "tile", 1),
+@for_each(("combiner", "predicate", "shape", "axis", "warps"), [
+        ("@product", "", (130, 5), 0, 4), ("@largest", "tile", (130, 5), 0, 4),
+        ("@least", "scalar", (5, 130), 1, 4), ("@largest", "", (33, 64), 0, 1),
     ])  # fmt: skip
-def test_warps_exchange_whether_there_is_an_element(
-    combiner: str, predicate: str, axis: int
+def test_there_is_an_element_where_a_thread_or_a_warp_has_one(
+    combiner: str, predicate: str, shape: tuple[int, ...], axis: int, warps: int
 ) -> None:
-    """The rows of a padded tile belong to several warps, some of which have padding alone."""
-    check_padding((5, 130) if axis else (130, 5), axis, combiner, predicate, 4)
+    """Warps, and registers of all threads, may have padding alone."""
+    check_padding(shape, axis, combiner, predicate, warps)
 
 
 def check_padding(
