@@ -291,6 +291,23 @@ def test_threads_wait_in_a_loop_that_may_return_to_what_was_before_it(
         assert executed_barriers(first, is_turned, length) == (0 if is_free else 3), length
 
 
+@for_each("is_early", (False, True))
+def test_a_step_is_computed_again_where_a_barrier_needs_it_first(is_early: bool) -> None:
+    """A product of arguments that the loop computes after the access, or before it."""
+    b = Builder()
+    with b.kernel("k", x=pointer(F32), n=I32, s=I32) as (x, n, s):
+        at = b.var(b.constant(I32, 0))
+        with b.for_(n):
+            step = s * n if is_early else None
+            (x + (FIRST + at.get() + b.arange(WIDTH))).store(b.full((WIDTH,), 1.0, F32))
+            at.set(at.get() + (s * n if step is None else step))
+    module = b.module()
+    for length, barriers in ((WIDTH // 4, 3), (WIDTH // 2, 0)):
+        counts, arguments = Counts(), [np.zeros(SIZE, np.float32), 3, length]
+        SimtExecutor().launch(module, None, 1, arguments, num_warps=4, counts=counts)
+        assert sum(each.barriers for each in counts.by_op.values()) == barriers
+
+
 def test_rows_race_without_barriers(monkeypatch: pytest.MonkeyPatch) -> None:
     def launch(seed: int) -> None:
         arguments = [np.zeros(SIZE, np.float32), 4, 64]
