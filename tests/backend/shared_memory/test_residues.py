@@ -74,37 +74,62 @@ def test_elements_reach_into_the_next_ones(sizes, disjoint):
 
 PLACES = """tir 1.0
 
-define kernel void @k(f32* aligned({aligned}) %y, i32 %n, i32 %m) {{
+define kernel void @k(f32* aligned({aligned}) %y, i32 %n, i32 %m, i1 %c) {{
 entry:
   %a = mul i32 %n, {0}
   %b = mul i32 %m, {1}
-  %pa = getelementptr f32* %y, %a
+  %ya = getelementptr f32* %y, %a
+  %pa = {first}
   %pb = getelementptr f32* %y, %b
   %qa = getelementptr f32* %pa, i32 {2}
   %qb = getelementptr f32* %pb, i32 {3}
-  %ra = getelementptr f32* %qa, i32 {4}
+  %one = splat i32<4> {4}
+  %each = make_range i32<4>
+  %tile = splat f32*<4> %qa
+  %ra = {last}
   ret
 }}
 """
+FIRST = ("getelementptr f32* %y, %a", "select f32* %c, %ya, %ya", "bitcast f32* %y")
+"""A multiple of a number after `%y`; the last one is `%y`."""
+LAST = ("getelementptr f32* %qa, i32 {4}", "getelementptr f32*<4> %tile, %one",
+        "getelementptr f32*<4> %tile, i32<4> {4}",
+        "getelementptr f32*<4> %tile, %each")  # fmt: skip
 
 
-@pytest.mark.parametrize("count", few_or_all(150, 3000))
+@pytest.mark.parametrize("count", few_or_all(200, 4000))
 def test_what_is_disjoint_shares_no_byte_wherever_it_is(count):
     """Two multiples of numbers, from a base that is aligned, and numbers that are added to them."""
     proven = 0
     for seed in range(count):
         choose = random.Random(seed)
+        first, last = choose.choice(FIRST), choose.choice(LAST)
         times = [choose.choice((1, 2, 3, 4, 6, 8)) for _ in range(2)]
         added = [choose.randint(-5, 5) for _ in range(2)] + [choose.choice((0, 0, 1, -2))]
         sizes = choose.choice(((4, 4), (4, 8), (8, 4), (16, 4), (4, 16), (8, 8)))
-        text = PLACES.format(*times, *added, aligned=choose.choice((4, 8, 16, 32)))
+        text = PLACES.format(
+            *times, *added, aligned=choose.choice((4, 8, 16, 32)), first=first,
+            last=last.format(*times, *added),
+        )  # fmt: skip
         function = parse(text).kernel()
         values = {v.name: v for op in function.ops for v in op.results}
         if not residues_disjoint(function, (values["ra"], values["qb"]), sizes):
             continue
         proven += 1
-        for n, m in product(range(9), repeat=2):
-            first = 4 * (times[0] * n + added[0] + added[2])
-            second = 4 * (times[1] * m + added[1])
-            assert first + sizes[0] <= second or second + sizes[1] <= first, seed
+        for n, m, lane in product(range(9), range(9), range(4)):
+            more = lane if "%each" in last else added[2]
+            base = 0 if "bitcast" in first else times[0] * n
+            start, other = 4 * (base + added[0] + more), 4 * (times[1] * m + added[1])
+            assert start + sizes[0] <= other or other + sizes[1] <= start, seed
     assert proven > count // 20
+
+
+@pytest.mark.parametrize("last", LAST)
+def test_places_of_one_kind_are_told_apart(last):
+    """Even elements and odd ones, whether elements of a tile are one number apart or none."""
+    numbers = (2, 2, 0, 1, 2)
+    text = PLACES.format(*numbers, aligned=16, first=FIRST[0], last=last.format(*numbers))
+    function = parse(text).kernel()
+    values = {v.name: v for op in function.ops for v in op.results}
+    is_disjoint = residues_disjoint(function, (values["ra"], values["qb"]), (4, 4))
+    assert is_disjoint == ("%each" not in last)
