@@ -308,6 +308,23 @@ def test_a_step_is_computed_again_where_a_barrier_needs_it_first(is_early: bool)
         assert sum(each.barriers for each in counts.by_op.values()) == barriers
 
 
+@for_each("count", (1, 4, 5))
+def test_at_most_four_steps_are_compared(count: int) -> None:
+    """Of more arrays whose rows move on by steps of their own threads wait wherever these are."""
+    b = Builder()
+    arrays, steps = (
+        {f"{n}{i}": t for i in range(count)} for n, t in (("x", pointer(F32)), ("s", I32))
+    )
+    with b.kernel("k", n=I32, **arrays, **steps) as (n, *rest), b.for_(n) as i:
+        for x, length in zip(rest[:count], rest[count:], strict=True):
+            (x + (b.arange(WIDTH) + i * length)).store(b.full((WIDTH,), 1.0, F32))
+    counts, memory = Counts(), [np.zeros(SIZE, np.float32) for _ in range(count)]
+    arguments = [3, *memory, *[WIDTH] * count]
+    SimtExecutor().launch(b.module(), None, 1, arguments, num_warps=4, counts=counts)
+    barriers = sum(each.barriers for each in counts.by_op.values())
+    assert (barriers == 0) == (count <= 4)
+
+
 def test_rows_race_without_barriers(monkeypatch: pytest.MonkeyPatch) -> None:
     def launch(seed: int) -> None:
         arguments = [np.zeros(SIZE, np.float32), 4, 64]
