@@ -133,3 +133,31 @@ def test_places_of_one_kind_are_told_apart(last):
     values = {v.name: v for op in function.ops for v in op.results}
     is_disjoint = residues_disjoint(function, (values["ra"], values["qb"]), (4, 4))
     assert is_disjoint == ("%each" not in last)
+
+
+@pytest.mark.parametrize(
+    ("place", "is_disjoint"),
+    [
+        ("getelementptr f32* %y, i32 1", True), ("getelementptr f32* %y, i32 4", False),
+        ("getelementptr f32* %y, i32 -1", True), ("getelementptr f32* %y, %n", False),
+        ("getelementptr f32* %y, i32 undef", False), ("getelementptr f32* undef, i32 1", False),
+        ("getelementptr f32*<4> %ys, %ns", False), ("getelementptr f32*<4> %ys, %ones", True),
+    ],
+)  # fmt: skip
+def test_constants_are_added_to_what_is_known(place, is_disjoint):
+    """Of an element of an array, and its first one."""
+    function = parse(f"""tir 1.0
+
+define kernel void @k(f32* aligned(16) %y, i32 %n) {{
+entry:
+  %ys = splat f32*<4> %y
+  %ns = splat i32<4> %n
+  %ones = splat i32<4> 1
+  %p = {place}
+  ret
+}}
+""").kernel()
+    (value,) = (v for op in function.ops for v in op.results if v.name == "p")
+    base = function.parameters[0].value
+    assert residues_disjoint(function, (value, base), (4, 4)) is is_disjoint
+    assert residues_disjoint(function, (base, value), (4, 4)) is is_disjoint
