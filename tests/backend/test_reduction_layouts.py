@@ -239,3 +239,28 @@ def test_one_thread_writes_each_partial_result(seed: int) -> None:
     places = [(*v[:axis], *v[axis + 1 :], *warps[t]) for t, v in enumerate(coordinates(it, 0))]
     counts = Counter(place for place, writing in zip(places, writes, strict=True) if writing)
     assert counts == dict.fromkeys(places, 1), it
+
+
+@pytest.mark.parametrize("count", few_or_all(40, 1500))
+def test_registers_are_inside_a_tile_where_their_coordinates_are(count: int) -> None:
+    """Of layouts with diagonal bits and repetitions, too."""
+    found: Counter[str] = Counter()
+    for seed in range(count):
+        choose = random.Random(seed)
+        it = drawn_layout(choose)
+        if not it.repeats and choose.random() < 0.4:
+            it = with_diagonals(it, choose)
+        shape = tuple(choose.choice((n, choose.randint(1, n))) for n in it.extents)
+        lowering = machine(16, it.size("warp"))
+        for register in range(it.size("register")):
+            expected = np.array(
+                [all(map(int.__lt__, map(int, v), shape)) for v in coordinates(it, register)]
+            )
+            condition: Any = lowering.inside(it, shape, register)
+            if condition is None or condition == "false":
+                assert (expected == (condition is None)).all()
+                found[str(condition)] += 1
+                continue
+            assert (condition.array == expected).all()
+            found["some"] += 1
+    assert min(found[name] for name in ("None", "false", "some")) > count // 20
