@@ -81,7 +81,7 @@ def test_extended_and_multiplied_floats(element: str, combiner: str) -> None:
         (FastMath.FAST, "fmaxnum", "fmul"), (FastMath.FAST, "fadd", "fsub"),
     ])  # fmt: skip
 def test_chains_are_of_additions_that_fuse(fast: FastMath, combiner: str, op: str) -> None:
-    """Of products, where a fused addition is allowed."""
+    """Of multiplied numbers, where fusion is allowed."""
     text = program("f16", (448,), 0, "fadd", "", 4).replace("fmul f32<448>", f"{op} f32<448>")
     text = text.replace("fast = contract", f"fast = {fast.value}")
     text = text.replace("combiner = fadd", f"combiner = {combiner}")

@@ -244,7 +244,7 @@ def test_one_thread_writes_each_partial_result(seed: int) -> None:
 @pytest.mark.parametrize("count", few_or_all(80, 1500))
 def test_registers_are_inside_a_tile_where_their_coordinates_are(count: int) -> None:
     """Of layouts with diagonal bits and repetitions, too."""
-    found: Counter[str] = Counter()
+    registers: Counter[str] = Counter()
     for seed in range(count):
         choose = random.Random(seed)
         it = drawn_layout(choose)
@@ -259,8 +259,8 @@ def test_registers_are_inside_a_tile_where_their_coordinates_are(count: int) -> 
             condition: Any = lowering.inside(it, shape, register)
             if condition is None or condition == "false":
                 assert (expected == (condition is None)).all()
-                found[str(condition)] += 1
+                registers[str(condition)] += 1
                 continue
             assert (condition.array == expected).all()
-            found["some"] += 1
-    assert min(found[name] for name in ("None", "false", "some")) > count // 20
+            registers["some"] += 1
+    assert min(registers[name] for name in ("None", "false", "some")) > count // 20

@@ -155,8 +155,8 @@ def test_races_with_any_of_many_instances_are_found(count: int, every: int) -> N
         entry = detector.entry(op(), last, last)
         detector.log(here, np.array([other]), 1, entry, Touch.WRITE)
         detector.check()
-    found = [(r.offset, r.first.instance, r.first.epoch, r.second.instance) for r in results]
-    assert found == [(other, other, other, last) for other in others[:-1]]
+    pairs = [(r.offset, r.first.instance, r.first.epoch, r.second.instance) for r in results]
+    assert pairs == [(other, other, other, last) for other in others[:-1]]
 
 
 @pytest.mark.parametrize("offset", range(1, 8))

@@ -271,8 +271,8 @@ class Forms:
             axis = choose.randint(0, len(shape))
             new, more = (*shape[:axis], 1, *shape[axis:]), f" {{axis = {axis}}}"
         elif name == "broadcast":
-            factor = choose.choice((1, 2, 4)) if size <= 16 else 1
-            new = tuple(factor if n == 1 else n for n in shape)
+            repetitions = choose.choice((1, 2, 4)) if size <= 16 else 1
+            new = tuple(repetitions if n == 1 else n for n in shape)
         elif name == "trans":
             order = choose.sample(range(len(shape)), len(shape))
             new, more = tuple(shape[d] for d in order), f" {{order = {order}}}"
@@ -326,7 +326,7 @@ def check_forms(program: Forms) -> None:
     function = module.kernel()
     forms, values = addresses(function), values_by_name(function)
     rows = {name: row for row, name in enumerate(program.kinds)}
-    known = 0
+    form_count = 0
     for n, m, w in ((3, -5, 1 << 33), (-(1 << 31), (1 << 31) - 1, -7)):
         results = np.zeros((len(rows), 64), np.int32)
         interpret(module, "k", 1, [results.reshape(-1), n, m, w])
@@ -334,7 +334,7 @@ def check_forms(program: Forms) -> None:
             form = forms.of(values[name])
             if form is None:
                 continue
-            known += 1
+            form_count += 1
             fixed = form.start + sum(
                 int(results[rows[str(v.name)], 0]) * by for v, by in form.terms
             )
@@ -345,7 +345,7 @@ def check_forms(program: Forms) -> None:
             low, high = form.interval(shape)
             assert (low, high) == ((expected - fixed).min() + form.start,
                                    (expected - fixed).max() + form.start)  # fmt: skip
-    assert known > len(rows)
+    assert form_count > len(rows)
 
 
 @for_each("line", [

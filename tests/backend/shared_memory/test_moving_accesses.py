@@ -293,7 +293,7 @@ def test_threads_wait_in_a_loop_that_may_return_to_what_was_before_it(
 
 @for_each("is_early", (False, True))
 def test_a_step_is_computed_again_where_a_barrier_needs_it_first(is_early: bool) -> None:
-    """A product of arguments that the loop computes after the access, or before it."""
+    """Two arguments are multiplied in the loop after the access, or before it."""
     b = Builder()
     with b.kernel("k", x=pointer(F32), n=I32, s=I32) as (x, n, s):
         at = b.var(b.constant(I32, 0))

@@ -125,7 +125,7 @@ def test_what_is_disjoint_shares_no_byte_wherever_it_is(count):
 
 
 @pytest.mark.parametrize("last", LAST)
-def test_places_of_one_kind_are_told_apart(last):
+def test_places_of_tiles_are_compared_too(last):
     """Even elements and odd ones, whether elements of a tile are one number apart or none."""
     numbers = (2, 2, 0, 1, 2)
     text = PLACES.format(*numbers, aligned=16, first=FIRST[0], last=last.format(*numbers))

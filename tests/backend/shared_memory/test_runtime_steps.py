@@ -124,15 +124,15 @@ class Numbers:
             entry="\n  ".join(entry), body="\n  ".join([*phis, *ops, *moves, *stores])
         )
 
-    def op(self, name: str, known: list[str]) -> str:
-        """An op of numbers in `known`, to which its result is added."""
-        a, b = (f"%{self.choose.choice(known[-8:])}" for _ in range(2))
+    def op(self, name: str, names: list[str]) -> str:
+        """An op of numbers in `names`, to which its result is added."""
+        a, b = (f"%{self.choose.choice(names[-8:])}" for _ in range(2))
         line = self.choose.choice((
             f"add i32 {a}, {b}", f"sub i32 {a}, {b}", f"mul i32 {a}, {b}", f"mul i32 {a}, {b}",
             f"shl i32 {a}, 2", f"mul i32 {a}, -3", f"add i32 {a}, 12", f"neg i32 {a}",
             f"and i32 {a}, 15",
         ))  # fmt: skip
-        known.append(name)
+        names.append(name)
         return f"%{name} = {line}"
 
     @staticmethod
@@ -164,13 +164,13 @@ def check_numbers(program: Numbers) -> int:
     interpret(module, "k", 1, [results.reshape(-1), 5, -7, 1000003, 3])
     columns = {name: results[:, row].astype(int) for row, name in enumerate(program.names)}
     fixed = {name: int(c[0]) for name, c in columns.items() if len({*c}) == 1}
-    known = 0
+    count = 0
     for name, column in columns.items():
         form = forms.of(by_name[name])
         assert form is not None
         step = progress.step(form, "loop", "loop")
         if step is not None:
-            known += 1
+            count += 1
             total = sum_of(dict(step.monomials), fixed)
             assert all((b - a - total) % (1 << 32) == 0 for a, b in pairwise(column)), name
         for other in program.outer:
@@ -178,10 +178,10 @@ def check_numbers(program: Numbers) -> int:
             assert first is not None
             far = progress.distance(first, form)
             if far is not None:
-                known += 1
+                count += 1
                 assert far[1] == step
                 assert (column[0] - fixed[other] - sum_of(far[0], fixed)) % (1 << 32) == 0
-    return known
+    return count
 
 
 @pytest.mark.parametrize("count", few_or_all(12, 200))
@@ -228,8 +228,8 @@ def test_which_steps_and_distances_are_known(
     forms = addresses(function)
     progress, form = LoopProgress(function, forms), forms.of(values["r"])
     assert form is not None
-    found = progress.step(form, "loop", "loop")
-    assert (None if found is None else summands(found.monomials)) == words(step)
+    runtime_step = progress.step(form, "loop", "loop")
+    assert (None if runtime_step is None else summands(runtime_step.monomials)) == words(step)
     far = progress.distance(AffineMod32(frozenset(), 0), form)
     assert (None if far is None else summands(far[0].items())) == words(distance)
     assert progress.step(form, "entry", "loop") is None
@@ -254,7 +254,7 @@ def summands(monomials: Iterable[tuple[tuple[Value, ...], int]]) -> set[str]:
 def test_loops_of_several_entries_or_ends_have_no_distance() -> None:
     """And steps by numbers of tiles, which are not computed again, are unknown."""
 
-    def found(text: str) -> tuple[bool, bool]:
+    def are_unknown(text: str) -> tuple[bool, bool]:
         function = parse(text).kernel()
         forms = addresses(function)
         progress = LoopProgress(function, forms)
@@ -265,17 +265,23 @@ def test_loops_of_several_entries_or_ends_have_no_distance() -> None:
         none = AffineMod32(frozenset(), 0, form.strides)
         return progress.step(form, "end", "loop") is None, progress.distance(none, form) is None
 
-    assert found(ENDS.format(kind="i32", enter="br loop", into="", end="br end")) == (False, False)
+    assert are_unknown(ENDS.format(kind="i32", enter="br loop", into="", end="br end")) == (
+        False,
+        False,
+    )
     two_entries = ENDS.format(
         kind="i32", enter="cond_br %c0, loop, other\nother:\n  br loop", into=", [%s, other]",
         end="br end",
     )  # fmt: skip
-    assert found(two_entries) == (False, True)
+    assert are_unknown(two_entries) == (False, True)
     two_ends = ENDS.format(
         kind="i32", enter="br loop", into=", [%c2, loop]", end="cond_br %c0, loop, end"
     )
-    assert found(two_ends) == (False, True)
-    assert found(ENDS.format(kind="i32<4>", enter="br loop", into="", end="br end")) == (True, True)
+    assert are_unknown(two_ends) == (False, True)
+    assert are_unknown(ENDS.format(kind="i32<4>", enter="br loop", into="", end="br end")) == (
+        True,
+        True,
+    )
 
 
 ENDS = """tir 1.0
@@ -315,7 +321,7 @@ entry:
 """
 
 
-def copied(ops: list[str], last: str) -> tuple[list[Op], Value] | None:
+def copies_of(ops: list[str], last: str) -> tuple[list[Op], Value] | None:
     """What computes whether `%last` is shorter than 64 bytes where parameters are available."""
     function = parse(CHAIN.format(ops="\n".join(ops))).kernel()
     values = {str(v.name): v for op in function.ops for v in op.results}
@@ -328,7 +334,7 @@ def copied(ops: list[str], last: str) -> tuple[list[Op], Value] | None:
 def test_at_most_sixteen_ops_are_repeated(length: int) -> None:
     """Each once, however often its result is used."""
     ops = [f"  %v{i + 1} = mul i32 %v{i}, %v{i}" for i in range(length)]
-    result = copied(ops, f"v{length}")
+    result = copies_of(ops, f"v{length}")
     assert (result is None) == (length + 1 > 16)
     if result is not None:
         assert len(result[0]) == length + 5
@@ -341,7 +347,7 @@ def test_at_most_sixteen_ops_are_repeated(length: int) -> None:
         ("%v1 = atomic_rmw i32 %x, 1 {op = add}", False),
     ])  # fmt: skip
 def test_only_what_has_no_effect_is_repeated(op: str, is_repeated: bool) -> None:
-    result = copied([f"  {op}"], "v1")
+    result = copies_of([f"  {op}"], "v1")
     assert (result is not None) == is_repeated
     if result is not None:
         names = [op.mnemonic for op in result[0]]
