@@ -6,7 +6,11 @@ from __future__ import annotations
 from tileir.testing.mutation.bug import Bug, bugs_in
 
 _BLOCKS = ("tests/backend/test_delinearize.py",)
-_SCANS = ("tests/backend/test_layout_scan.py", "tests/backend/test_scan_layouts.py")
+_SCANS = (
+    "tests/backend/test_layout_scan.py",
+    "tests/backend/test_scan_costs.py",
+    "tests/backend/test_scan_layouts.py",
+)
 _WINDOWS = ("tests/backend/test_footprint_masks.py",)
 _FORMS = ("tests/backend/test_footprint.py",)
 _LANES = ("tests/passes/test_undefined_predicates.py", "tests/passes/test_simplifying.py")

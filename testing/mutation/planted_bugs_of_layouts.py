@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from tileir.testing.mutation.bug import Bug, bugs_in
 
-_SCANS = ("tests/backend/test_layout_scan.py",)
+_SCANS = ("tests/backend/test_layout_scan.py", "tests/backend/test_scan_costs.py")
 _NEAR = ("tests/backend/test_near_conversions.py",)
 _CONVERSIONS = ("tests/backend/test_layout_conversion.py",)
 _MATRICES = ("tests/backend/test_matrix_staging.py",)
