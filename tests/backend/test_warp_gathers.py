@@ -3,12 +3,16 @@ the interpreter."""
 
 from __future__ import annotations
 
+import random
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
+from tests.backend.test_reduction_layouts import drawn_layout, with_diagonals
+from tests.backend.thread_coordinates import coordinates
+from tests.sizes import few_or_all
 from tileir import interpret
 from tileir.backend import Options, compile as compile_kernel
 from tileir.backend.executors import SimtExecutor
@@ -111,3 +115,39 @@ def test_ops_share_bytes_where_both_stay_within_warps():
     ]  # fmt: skip
     assert [(a, b) for a in ops for b in ops if _is_private(a, b)] == expected
     assert len(expected) > 2 and any(a is not b for a, b in expected)
+
+
+def warps_by_element(it: Any) -> dict[tuple[int, ...], set[int]]:
+    """The warps that own each element."""
+    owners: dict[tuple[int, ...], set[int]] = {}
+    for register in range(it.size("register")):
+        for thread, place in enumerate(coordinates(it, register)):
+            owners.setdefault(tuple(map(int, place)), set()).add(thread // 32)
+    return owners
+
+
+@pytest.mark.parametrize("count", few_or_all(500, 9000))
+def test_a_warp_reads_what_it_alone_owns(count):
+    """Whatever the index along the axis is."""
+    near = 0
+    for seed in range(count):
+        choose = random.Random(seed)
+        source = drawn_layout(choose)
+        if not source.repeats and choose.random() < 0.5:
+            source = with_diagonals(source, choose)
+        result = source
+        if not source.repeats and choose.random() < 0.3:
+            result = with_diagonals(source, choose)
+        axis = choose.randrange(2)
+        if result.extents != source.extents or not gathers_within_warps(
+            tile(source), tile(result), axis
+        ):
+            continue
+        near += 1
+        rows: dict[int, set[int]] = {}
+        for place, warps in warps_by_element(source).items():
+            assert len(warps) == 1, seed
+            rows.setdefault(place[1 - axis], set()).update(warps)
+        for place, warps in warps_by_element(result).items():
+            assert warps == rows[place[1 - axis]], seed
+    assert near > count // 50
