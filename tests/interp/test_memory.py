@@ -473,10 +473,59 @@ def test_operands_of_accesses_are_defined_in_lanes_that_take_part(use: str) -> N
                 "%q = getelementptr i32*<4> %xs, %n", line,
             )  # fmt: skip
             body = LANES.replace("USE", "\n  ".join(lines))
-            if masked:
-                run(body, 1, np.arange(4, dtype=np.int32))
-            else:
-                assert "element [2]" in fails(code, line, body, 1, np.arange(4, dtype=np.int32))
+            x = np.arange(4, dtype=np.int32)
+            for allow_undef in (False, True):
+                if masked or (allow_undef and (use, operand) == ("store", "VALUE")):
+                    run(body, 1, x, allow_undef=allow_undef)
+                else:
+                    at = fails(code, line, body, 1, x, allow_undef=allow_undef)
+                    assert "element [2]" in at
+
+
+OUTSIDE = """
+define kernel void @k(i32* %x, i8* %on, i8* %far) {
+entry:
+  %i = make_range i32<8>
+  %os = splat i8*<8> %on
+  %po = getelementptr i8*<8> %os, %i
+  %o = load i8<8> %po
+  %mask, _ = icmp (i1<8>, i1<8>) %o, 0 {predicate = ne}
+  %fs = splat i8*<8> %far
+  %pf = getelementptr i8*<8> %fs, %i
+  %f = load i8<8> %pf
+  %more = sext i32<8> %f
+  %away = mul i32<8> %more, 1000
+  %at = add i32<8> %i, %away
+  %xs = splat i32*<8> %x
+  %p = getelementptr i32*<8> %xs, %at
+  %p2 = reshape i32*<2, 4> %p
+  %mask2 = reshape i1<2, 4> %mask
+  %i2 = reshape i32<2, 4> %i
+  USE
+  ret
+}
+"""
+
+
+@for_each("seed", range(36))
+@for_each("rank", (1, 2))
+def test_the_first_lane_that_is_outside_of_an_array_is_told(seed: int, rank: int) -> None:
+    """Of those that take part, whichever these are."""
+    chance = np.random.default_rng(seed)
+    on, far = (chance.random(8) < p for p in (chance.choice((0.3, 0.7)), 0.3))
+    line = list(USES_OF_LANES.values())[seed % len(USES_OF_LANES)]
+    line = line.replace("<4>", "<8>" if rank == 1 else "<2, 4>")
+    words = {"POINTER": "%p", "MASK": "%mask", "VALUE": "%i", "COMPARED": "%i"}
+    for name, word in words.items():
+        line = line.replace(name, word if rank == 1 else f"{word}2")
+    arguments = (np.zeros(8, np.int32), on.astype(np.int8), far.astype(np.int8))
+    body = OUTSIDE.replace("USE", line)
+    if (on & far).any():
+        lane = int((on & far).argmax())
+        place = f"[{lane}]" if rank == 1 else f"[{lane // 4}, {lane % 4}]"
+        assert f"element {place})" in fails("TIR0501", line, body, 1, *arguments)
+    else:
+        run(body, 1, *arguments)
 
 
 def test_what_is_loaded_under_an_undefined_predicate_is_undefined() -> None:

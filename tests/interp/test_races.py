@@ -498,3 +498,42 @@ def test_fences_and_accesses_order_as_their_definitions_say(seed: int) -> None:
         for number, (instance, epoch) in enumerate(events):
             if instance != me:
                 assert (int(clock.now[instance]) >= epoch) == (number in before[me])
+
+
+TWO_INSTANCES = """
+define kernel void @k(i32* %x) {{
+entry:
+  %me = program_id i32
+  %first, _ = icmp (i1, i1) %me, 0 {{predicate = eq}}
+  cond_br %first, one, other
+one:
+  {}
+  br done
+other:
+  {}
+  br done
+done:
+  ret
+}}
+"""
+SINGLE = {
+    "load": "LEFT = load i32 %x",
+    "store": "store %x, 1",
+    "volatile load": "LEFT = load i32 %x {volatile = true}",
+    "volatile store": "store %x, 1 {volatile = true}",
+    "atomic load": "LEFT = atomic_load i32 %x {sem = relaxed}",
+    "atomic store": "atomic_store %x, 1 {sem = relaxed}",
+    "update": "LEFT = atomic_rmw i32 %x, 1 {op = add, sem = relaxed}",
+}
+"""Accesses of one element. Volatile ones are atomic (docs/explanation/memory-model.md)."""
+
+
+@for_each(("first", "second"), product(SINGLE, repeat=2))
+def test_volatile_accesses_race_with_plain_ones_alone(first: str, second: str) -> None:
+    lines = [SINGLE[n].replace("LEFT", f"%v{i}") for i, n in enumerate((first, second))]
+    body, x = TWO_INSTANCES.format(*lines), np.zeros(1, np.int32)
+    writes = any("store" in name or name == "update" for name in (first, second))
+    if writes and {first, second} & {"load", "store"}:
+        fails("TIR0517", "", body, 2, x)
+    else:
+        run(body, 2, x)

@@ -6,15 +6,16 @@ records which bytes are undefined."""
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import Any, TypeAlias, cast
 
+import attrs
 import numpy as np
 from numpy.typing import NDArray
 
 from tileir.effects import Effects
 from tileir.interp.clocks import InstanceClock, SyncMemory
 from tileir.interp.failures import fail
-from tileir.interp.memory import RAW, AccessError, Hit, Lanes, Memory
+from tileir.interp.memory import RAW, AccessError, Hit, Indices, Lanes, Memory
 from tileir.interp.races import RaceDetector, Touch
 from tileir.interp.report import AccessCounts
 from tileir.machine import Tensor, dtype_of
@@ -23,6 +24,7 @@ from tileir.op import Op
 from tileir.types import I1, Element, Type, element_of
 
 Raw = NDArray[Any]
+Shape: TypeAlias = "tuple[int, ...]"
 
 RELEASES = ("release", "acq_rel")
 ACQUIRES = ("acquire", "acq_rel")
@@ -31,6 +33,14 @@ ACQUIRES = ("acquire", "acq_rel")
 _OF_A_BLOCK = {Touch.ATOMIC_READ: Touch.READ, Touch.ATOMIC_WRITE: Touch.WRITE}
 """Atomic accesses of block scope are not atomic with respect to other instances (PTX ISA, "Memory
 Consistency Model: Morally Strong Operations")."""
+
+
+@attrs.frozen(eq=False)
+class TilePart:
+    """Some lanes of a tile of `shape`, by their flat numbers."""
+
+    lanes: Indices
+    shape: Shape
 
 
 class AccessMixin(Faults):
@@ -157,14 +167,15 @@ class AccessMixin(Faults):
             raise fail(code, op, message, self, lane=int(wrong.argmax()), shape=wrong.shape)
 
     def _gather(
-        self, addresses: Any, lanes: Lanes | None, size: int, op: Op, touch: Touch
-    ) -> tuple[Raw, Lanes | None]:
+        self, addresses: Any, lanes: Lanes | None, size: int, op: Op, touch: Touch,
+        part: TilePart | None = None,
+    ) -> tuple[Raw, Lanes | None]:  # fmt: skip
         """Raw elements at `addresses` (zero in other lanes), and which were never written."""
         shape, picked = addresses.shape, selection(lanes)
         chosen = addresses[picked]
         if not chosen.size:
             return np.zeros(shape, RAW[size]), None
-        hits = self._locate(chosen, size, op, lanes, shape, write=False)
+        hits = self._locate(chosen, size, op, lanes, part or shape, write=False)
         self.accesses.bytes_read += chosen.size * size
         self._log(hits, size, op, touch)
         if len(hits) == 1 and hits[0].region.undef is None:
@@ -178,15 +189,16 @@ class AccessMixin(Faults):
         return result, undef if undef.any() else None
 
     def _scatter(
-        self, addresses: Any, value: Tensor, lanes: Lanes | None, size: int, op: Op, touch: Touch
-    ) -> None:
+        self, addresses: Any, value: Tensor, lanes: Lanes | None, size: int, op: Op, touch: Touch,
+        part: TilePart | None = None,
+    ) -> None:  # fmt: skip
         shape = addresses.shape
         picked = selection(lanes)
         addresses, raw = addresses[picked], value.data.view(RAW[size])[picked]
         undef = None if value.undef is None else value.undef[picked]
         if not addresses.size:
             return
-        hits = self._locate(addresses, size, op, lanes, shape, write=True)
+        hits = self._locate(addresses, size, op, lanes, part or shape, write=True)
         self.accesses.bytes_written += addresses.size * size
         self._log(hits, size, op, touch)
         raw = raw.reshape(-1)
@@ -221,13 +233,16 @@ class AccessMixin(Faults):
         flags[index] = np.where(part, ~flags.dtype.type(0), flags.dtype.type(0))
 
     def _locate(
-        self, chosen: Any, size: int, op: Op, lanes: Lanes | None, shape: Any, *, write: bool
-    ) -> list[Hit]:
+        self, chosen: Any, size: int, op: Op, lanes: Lanes | None, of: TilePart | Shape,
+        *, write: bool,
+    ) -> list[Hit]:  # fmt: skip
         try:
             return self.memory.locate(chosen, size, write=write)
         except AccessError as fault:
             lane = fault.lane if lanes is None else int(np.flatnonzero(lanes)[fault.lane])
-            raise fail(fault.code, op, fault.message, self, lane=lane, shape=shape) from None
+            if isinstance(of, TilePart):
+                lane, of = int(of.lanes[lane]), of.shape
+            raise fail(fault.code, op, fault.message, self, lane=lane, shape=of) from None
 
     def _log(self, hits: list[Hit], size: int, op: Op, touch: Touch) -> None:
         races, clock = self.races, self.clock_of_instance

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tileir.interp.access import ACQUIRES, RELEASES, AccessMixin, accessed_element
+from tileir.interp.access import ACQUIRES, RELEASES, AccessMixin, TilePart, accessed_element
 from tileir.interp.atomic_update import UPDATES, pick, unique_address_batches
 from tileir.interp.failures import fail
 from tileir.interp.memory import RAW
@@ -75,13 +75,16 @@ class AtomicMixin(AccessMixin):
         old, wrote = np.zeros(flat.size, dtype), np.zeros(flat.size, np.bool_)
         for batch in unique_address_batches(flat[chosen]):
             part = chosen[batch]
-            raw, undef = self._gather(flat[part], None, dtype.itemsize, op, Touch.ATOMIC_READ)
+            raw, undef = self._gather(
+                flat[part], None, dtype.itemsize, op, Touch.ATOMIC_READ, TilePart(part, shape)
+            )
             if undef is not None:
                 raise fail("TIR0505", op, "updates memory that was never written", self)
             old[part] = before = raw.view(dtype)
             after, writes = combine(Tensor(before, None), part)
-            self._scatter(flat[part][writes], after, None, dtype.itemsize, op, Touch.ATOMIC_WRITE)
-            wrote[part[writes]] = True
+            to = TilePart(part[writes], shape)
+            self._scatter(flat[to.lanes], after, None, dtype.itemsize, op, Touch.ATOMIC_WRITE, to)
+            wrote[to.lanes] = True
         self.accesses.atomics += 1
         self._synchronise(pointer, lanes, op, reads=True, wrote=wrote.reshape(shape))
         return Tensor(old.reshape(shape), None if lanes is None else ~lanes)
