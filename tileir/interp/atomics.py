@@ -82,9 +82,11 @@ class AtomicMixin(AccessMixin):
                 raise fail("TIR0505", op, "updates memory that was never written", self)
             old[part] = before = raw.view(dtype)
             after, writes = combine(Tensor(before, None), part)
-            to = TilePart(part[writes], shape)
-            self._scatter(flat[to.lanes], after, None, dtype.itemsize, op, Touch.ATOMIC_WRITE, to)
-            wrote[to.lanes] = True
+            written = TilePart(part[writes], shape)
+            self._scatter(
+                flat[written.lanes], after, None, dtype.itemsize, op, Touch.ATOMIC_WRITE, written
+            )
+            wrote[part[writes]] = True
         self.accesses.atomics += 1
         self._synchronise(pointer, lanes, op, reads=True, wrote=wrote.reshape(shape))
         return Tensor(old.reshape(shape), None if lanes is None else ~lanes)
