@@ -308,8 +308,8 @@ def test_a_step_is_computed_again_where_a_barrier_needs_it_first(is_early: bool)
         assert sum(each.barriers for each in counts.by_op.values()) == barriers
 
 
-@for_each("count", (1, 4, 5))
-def test_at_most_four_steps_are_compared(count: int) -> None:
+@for_each("count", (1, 8, 9))
+def test_at_most_eight_steps_are_compared(count: int) -> None:
     """Of more arrays whose rows move on by steps of their own threads wait wherever these are."""
     b = Builder()
     arrays, steps = (
@@ -322,7 +322,7 @@ def test_at_most_four_steps_are_compared(count: int) -> None:
     arguments = [3, *memory, *[WIDTH] * count]
     SimtExecutor().launch(b.module(), None, 1, arguments, num_warps=4, counts=counts)
     barriers = sum(each.barriers for each in counts.by_op.values())
-    assert (barriers == 0) == (count <= 4)
+    assert (barriers == 0) == (count <= 8)
 
 
 def test_rows_race_without_barriers(monkeypatch: pytest.MonkeyPatch) -> None:

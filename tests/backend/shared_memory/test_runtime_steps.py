@@ -173,6 +173,13 @@ def check_numbers(program: Numbers) -> int:
             count += 1
             total = sum_of(dict(step.monomials), fixed)
             assert all((b - a - total) % (1 << 32) == 0 for a, b in pairwise(column)), name
+        for other, row in columns.items():
+            first = forms.of(by_name[other])
+            assert first is not None
+            displacement = progress.between(first, form)
+            if displacement is not None:
+                total = sum_of(dict(displacement.monomials), fixed) + form.start - first.start
+                assert not ((column - row - total) % (1 << 32)).any(), (name, other)
         for other in program.outer:
             first = forms.of(by_name[other])
             assert first is not None
