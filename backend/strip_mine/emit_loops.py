@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import attrs
 
 from tileir.backend.demand import is_large
+from tileir.backend.strip_mine.addresses import exchanges_bytes
 from tileir.backend.strip_mine.chunk_carries import Carried, ChunkCarry, carry_of
 from tileir.backend.strip_mine.plan import Planner, Sink, StripMinePlan
 from tileir.backend.strip_mine.register_cache import (
@@ -33,12 +34,14 @@ attention took 1057 us with this, and 1629 us with 1."""
 
 @attrs.define
 class LoopEmitter:
-    """Emits the blocks that replace one block. Chunks have at most `words` words and caches at most
-    `keep` words, over all threads; `labels` are the labels in use."""
+    """Emits the blocks that replace one block. Chunks have at most `words` words, those of bytes
+    that change threads `exchanged_words`, and caches `keep` words, over all threads; `labels`
+    are the labels in use."""
 
     block: Block
     planner: Planner
     words: int
+    exchanged_words: int
     keep: int
     labels: set[str]
     spilled: SpillChunks
@@ -63,8 +66,10 @@ class LoopEmitter:
         """Emit a region, level by level."""
         sizes: dict[int, int] = {}
         words = self._words_of_chunks(plan)
+        exchanged = self._extents_of_exchanges(plan)
         for sink in plan.sinks.values():
-            size = chunk_size(sink.extent, sink.slice.largest, words)
+            most = max(words, self.exchanged_words) if sink.extent in exchanged else words
+            size = chunk_size(sink.extent, sink.slice.largest, most)
             sizes[sink.extent] = min(size, sizes.get(sink.extent, size))
         sizes = {extent: self.spilled.sizes.get(extent, size) for extent, size in sizes.items()}
         caches = register_caches(plan, sizes, self.keep)
@@ -80,6 +85,14 @@ class LoopEmitter:
         stays whole. Few blocks are resident then, so each has to have more loads in flight."""
         whole = any(is_large(op, self.planner.limit) for op in plan.kept)
         return min(_NEXT_TO_WHOLE * self.words, self.planner.limit) if whole else self.words
+
+    def _extents_of_exchanges(self, plan: StripMinePlan) -> set[int]:
+        """The extents of tiles whose bytes change threads between their loads and their store."""
+        function = self.planner.function
+        return {
+            sink.extent for sink in plan.sinks.values()
+            if exchanges_bytes(sink.op, (*sink.slice.loads, *sink.slice.staged), function)
+        }  # fmt: skip
 
     def _cut(
         self,

@@ -48,6 +48,10 @@ _BUFFERS = (PrivateAlloc, SharedAlloc)
 _NESTING = 5
 """The most dimensions of a tile that are strip-mined, one after the other."""
 
+_OF_EXCHANGED_BYTES = 4
+"""How many times as large chunks are whose bytes are stored along another dimension than they are
+loaded: a thread has eight neighbours along both then, and exchanges eight bytes at once."""
+
 Planned: TypeAlias = tuple[tuple[Op, ...], StripMinePlan | None]
 """A straight-line region of a block, and its plan; None where nothing in it is strip-mined."""
 
@@ -184,7 +188,8 @@ def strip_mine_function(
     """Run `strip-mine` on one function. Chunks of `sliced` values are `extract_slice` ops: reading
     a slice of such a value, which is in memory, costs no more than reading all of it. With
     `shared`, a matrix that is computed whole from large loads is stored to shared memory where
-    loops would compute its chunks from these loads again."""
+    loops would compute its chunks from these loads again; and chunks of bytes that are stored along
+    another dimension than they are loaded, which threads exchange there, are larger."""
     return _StripMiner(
         function, *warps_of(function, warps), limit, chunk, keep, sliced, functions, shared
     ).run()
@@ -248,6 +253,13 @@ class _StripMiner:
     def words(self) -> int:
         """Words of a chunk, over all threads; at most those of a tile that stays whole."""
         return min(self.threads * (self.chunk or self.registers // 8), self.large)
+
+    @property
+    def exchanged_words(self) -> int:
+        """The same for bytes that are stored along another dimension than they are loaded, which
+        threads exchange through shared memory."""
+        times = _OF_EXCHANGED_BYTES if self.shared and not self.chunk else 1
+        return min(times * self.words, self.large)
 
     def _planner(self, function: Function, assume_noalias: bool = False) -> Planner:
         kind = MathStagingPlanner if self.functions else Planner
@@ -356,7 +368,8 @@ class _StripMiner:
         if not any(plan for _, plan in regions):
             return [block]
         labels = {*planner.function.blocks, *target}
-        emitter = LoopEmitter(block, planner, self.words, self.cache_words, labels, self.spilled)
+        words = self.words, self.exchanged_words, self.cache_words
+        emitter = LoopEmitter(block, planner, *words, labels, self.spilled)
         for part, plan in regions:
             if plan is None:
                 emitter.ops += part
