@@ -127,13 +127,10 @@ kernels of public libraries 23 were assembled with a limit between 0.75 and 0.82
 blocks for two."""
 
 _FEWEST_OF_DOTS = 0.84
-"""The same for kernels with dots of which two blocks or more are resident. Accumulators do not
-become fewer: of 66 such kernels nine have a limit above the part before, of which those six spill
-that are below this one."""
-
-_FEWEST_OF_WARPGROUPS = 0.82
-"""The same for dots of warpgroups, which may spill around loops. Of two kernels with 0.824 and
-0.836 one does, and the other one spills nothing."""
+"""The same for kernels with dots of which two blocks or more are resident, but not for dots of
+warpgroups, which may spill around loops. Accumulators do not become fewer: of 66 such kernels nine
+have a limit above the part before, of which those six spill that are below this one. Of five
+kernels of warpgroups with 0.8 to 0.836 one spills, around its loop."""
 
 _PER_LOAD = 0.5
 """The fewest registers more for each that a load fills, if another load is in flight as well, as a
@@ -435,8 +432,8 @@ class RegisterChoice:
         `registers`; None if registers do not bound the number of blocks, or if more blocks save
         less than `gain` (None: the least of this kernel) or need far fewer registers."""
         part = _FEWEST
-        if self.dots and self._fitting(registers) > 1:
-            part = _FEWEST_OF_WARPGROUPS if self.warpgroups else _FEWEST_OF_DOTS
+        if self.dots and not self.warpgroups and self._fitting(registers) > 1:
+            part = _FEWEST_OF_DOTS
         return self._most_registers(registers, part, self._least if gain is None else gain)
 
     def _most_registers(self, registers: int, part: float, gain: float) -> int | None:

@@ -332,8 +332,8 @@ def test_kernels_with_dots_are_limited_where_few_registers_are_missing():
     assert choose(code(189, 8), limited, warps=4, dots=True) == 168
     assert choose(code(208, 8), {}, warps=4, dots=True) == 208, "accumulators would be spilled"
     assert choose(code(204, 8), {}, warps=4, dots=True) == 204
-    assert choose(code(204, 8), limited, warps=4, dots=True, warpgroups=True) == 168
-    assert choose(code(208, 8), {}, warps=4, dots=True, warpgroups=True) == 208
+    assert choose(code(208, 8), limited, warps=4, dots=True, warpgroups=True) == 168
+    assert choose(code(216, 8), {}, warps=4, dots=True, warpgroups=True) == 216
 
 
 def test_code_of_warpgroups_may_grow_for_another_block():
