@@ -34,14 +34,16 @@ class CopiedOperands:
     copies of 16 bytes have the effect of the load and the store that are `planned`.
 
     The data of a copy takes no registers. The copies for the first dot are therefore issued at the
-    first access of the block, before anything waits for memory, if their addresses are known there.
-    Other copies are issued where the program loads.
+    first access of the block, before anything waits for memory, if their addresses are known there;
+    those for later dots as well, if all operands together fit `most` bytes. Other copies are issued
+    where the program loads.
     """
 
     function: Function
     block: Block
     needed: Needed
     planned: Plan
+    most: int
 
     @cached_property
     def loads(self) -> Mapping[Load, Stored]:
@@ -69,12 +71,19 @@ class CopiedOperands:
         """The loads whose copies are issued at the first access, and the ops of the block that
         compute their addresses and masks."""
         end = min(self.place[dot] for dot, stores in self.planned.items() if stores)
+        if self._bytes <= self.most:
+            end = len(self.block.ops)
         result: dict[Load, Sequence[Op]] = {}
         for load in sorted(self.loads, key=self.place.__getitem__):
             ops = self._address_ops(load)
             if self.place[load] < end and ops is not None and self._is_kept(load, self.begin):
                 result[load] = ops
         return result
+
+    @property
+    def _bytes(self) -> int:
+        """The bytes of all operands that are stored."""
+        return sum(key[1].bytes for stores in self.planned.values() for key in stores or ())
 
     @cached_property
     def begin(self) -> int:

@@ -63,7 +63,7 @@ def store_operands(
     if block.label in loops(function).innermost:
         writer.waits_before_stores = True
     elif copies is not None and any(planned.values()) and copies.suffice_for(function):
-        copied = CopiedOperands(function, block, own, planned)
+        copied = CopiedOperands(function, block, own, planned, shared // 2)
         writer.copied = copied if copied.loads else None
     return attrs.evolve(block, ops=tuple(writer.ops_of(block, planned))), writer.stored
 
@@ -73,8 +73,8 @@ class _BlockWriter:
         self.rewriter, self.stored = rewriter, stored
         self.waits_before_stores = False
         self.copied: CopiedOperands | None = None
-        self.in_flight = False
-        """Whether copies have been issued since the last wait."""
+        self.in_flight: list[Stored] = []
+        """What is copied and has not been waited for, in the order of the copies."""
 
     def ops_of(self, block: Block, planned: Mapping[Op, Sequence[Stored] | None]) -> Iterator[Op]:
         dropped = set[Op]() if self.copied is None else self._ops_to_drop(self.copied)
@@ -111,7 +111,7 @@ class _BlockWriter:
         if key in self.stored:
             return
         yield from self._allocate(key)
-        self.in_flight = True
+        self.in_flight.append(key)
         buffer, stage = self.stored[key], constant(I32, 0)
         yield AsyncCopy(load.pointer, buffer, stage, load.mask, location=load.location)
         yield AsyncCommit()
@@ -124,9 +124,10 @@ class _BlockWriter:
             if key not in self.stored:
                 yield from self._allocate(key)
                 yield LocalStore(key[0], self.stored[key], constant(I32, 0))
-        if self.in_flight:
-            yield AsyncWait()
-            self.in_flight = False
+        awaited = [i for i, key in enumerate(self.in_flight, 1) if key in keys]
+        if awaited:
+            del self.in_flight[: awaited[-1]]
+            yield AsyncWait(pending=len(self.in_flight))
         yield from self.rewriter.fences()
         yield BlockBarrier()
 

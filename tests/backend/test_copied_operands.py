@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.backend.test_stored_operands import agree, ops, random_operands
+from tests.backend.test_stored_operands import agree, kernel_ops, ops, random_operands
 from tileir.backend.live_registers import ThreadRegisters
 from tileir.backend.software_pipeline.staged_operands import stage_operands
 from tileir.builder import F16, F32, I32, Builder, arg, pointer
+from tileir.ops.gpu import AsyncWait
 
 SIZE = 64
 
@@ -129,27 +130,38 @@ def test_operands_that_another_block_loads_are_stored(warps: int) -> None:
     assert "gpu.async_copy" not in ops(module, warps)
 
 
-def two_matmuls() -> Any:
+def two_matmuls(size: int) -> Any:
     """out = (x y) z, where z is loaded after the first dot."""
     b = Builder()
     kinds = {name: arg(pointer(F16), aligned=16) for name in "xyz"}
     with b.kernel("k", **kinds, out=pointer(F32)) as (x, y, z, out):
-        at = b.arange(SIZE)[:, None] * SIZE + b.arange(SIZE)[None, :]
-        zero = b.full((SIZE, SIZE), 0.0, F32)
+        at = b.arange(size)[:, None] * size + b.arange(size)[None, :]
+        zero = b.full((size, size), 0.0, F32)
         first = (b.dot((x + at).load(), (y + at).load(), zero) * 0.125).to(F16)
         second = b.dot(first, (z + at).load(), zero)
         (out + at).store(second)
     return b.module()
 
 
+def order(module: Any, warps: int) -> list[str]:
+    """The copies, the waits for them and the dots of the compiled kernel, neighbours as one."""
+    names = [x.replace("gpu.wgmma", "dot") for x in ops(module, warps)]
+    kinds = ("gpu.async_copy", "gpu.async_wait", "dot")
+    return [name.removeprefix("gpu.") for name, _ in groupby(x for x in names if x in kinds)]
+
+
 @pytest.mark.parametrize("warps", [2, 4])
-def test_the_copies_for_a_later_dot_follow_the_first_one(warps: int) -> None:
-    """They take memory that the operands of the first dot have taken before."""
-    module = two_matmuls()
+def test_the_copies_for_a_later_dot_are_in_flight_over_the_first_one(warps: int) -> None:
+    """The first dot waits for its own operands only."""
+    module = two_matmuls(SIZE)
     check(module, warps)
-    kinds = ("gpu.async_copy", "gpu.async_wait", "dot", "gpu.wgmma")
-    names = [x for x in ops(module, warps) if x in kinds]
-    dot = "gpu.wgmma" if warps == 4 else "dot"
-    assert [name for name, _ in groupby(names)] == [
-        "gpu.async_copy", "gpu.async_wait", dot, "gpu.async_copy", "gpu.async_wait", dot,
-    ]  # fmt: skip
+    assert order(module, warps) == ["async_copy", "async_wait", "dot", "async_wait", "dot"]
+    waits = [op.pending for op in kernel_ops(module, warps) if isinstance(op, AsyncWait)]
+    assert waits == [1, 0]
+
+
+def test_large_operands_of_a_later_dot_are_copied_after_the_first_one() -> None:
+    """They take memory that the operands of the first dot have taken before."""
+    module = two_matmuls(2 * SIZE)
+    check(module, 4, 2 * SIZE)
+    assert order(module, 4) == ["async_copy", "async_wait", "dot"] * 2

@@ -18,6 +18,7 @@ from tileir.backend.software_pipeline.stored_operands import multiply_stored_ope
 from tileir.backend.target import target
 from tileir.builder import F16, F32, I8, I32, Builder, arg, pointer
 from tileir.machine import dtype_of
+from tileir.op import Op
 from tileir.ops.gpu import SharedAlloc
 
 
@@ -67,11 +68,16 @@ def random_operands(element: Any, *shapes: tuple[int, int]) -> list[Any]:
     return [random.integers(-3, 4, s).astype(dtype_of(element)) for s in shapes]
 
 
-def ops(module: Any, warps: int) -> list[str]:
+def kernel_ops(module: Any, warps: int) -> list[Op]:
+    """The ops of the kernel with barriers."""
     done = run_pipeline(
         module, target("sm_90a"), Options(num_warps=warps, warp_specialize=False), None
     )
-    return [op.mnemonic for op in done.stages["barriers"].functions[done.kernel].ops]
+    return [*done.stages["barriers"].functions[done.kernel].ops]
+
+
+def ops(module: Any, warps: int) -> list[str]:
+    return [op.mnemonic for op in kernel_ops(module, warps)]
 
 
 def count_stores(names: list[str]) -> int:
