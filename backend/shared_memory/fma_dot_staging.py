@@ -13,6 +13,8 @@ from tileir.backend.shared_memory.shared_tile import CHUNK, SharedTile, full_swi
 from tileir.layout import Layout
 from tileir.types import Element, Tile, element_of
 
+_LANES = 32
+
 _MOST_STEPS = 1024
 """Multiply-adds of one thread that are written out; what is more becomes a loop."""
 
@@ -56,23 +58,37 @@ def in_registers(op: Any) -> bool:
 def _place(tile: Tile, k: int, read: Layout) -> SharedTile:
     """Rows along the dimension in which a thread stores `tile`, and reads it in the layout `read`,
     by the fewest accesses; of two, the one in which it owns more neighbouring elements. Rows along
-    K are swizzled, since threads read them at one K."""
-    rank, layouts = len(tile.shape), (cast(Layout, tile.layout), read)
+    K are swizzled, since threads read them at one K. Threads then hold what several steps need, so
+    there are rows along K only if a warp takes no more cycles than along the other dimension."""
+    rank, stored = len(tile.shape), cast(Layout, tile.layout)
 
-    def cost(fast: int) -> tuple[int, int]:
-        accesses = sum(_accesses(each, fast, tile.element) for each in layouts)
-        return accesses, -vector_run(layouts[0], fast)
+    def place(fast: int) -> SharedTile:
+        swizzle = full_swizzle(tile.element, tile.shape, fast) if fast == k else 0
+        return SharedTile(tile.element, tile.shape, fast, swizzle)
 
-    fast = min((rank - 1, rank - 2), key=cost)
-    swizzle = full_swizzle(tile.element, tile.shape, fast) if fast == k else 0
-    return SharedTile(tile.element, tile.shape, fast, swizzle)
+    def cost(place: SharedTile) -> tuple[int, int]:
+        accesses = sum(_accesses(each, place)[0] for each in (stored, read))
+        return accesses, -vector_run(stored, place.fast)
+
+    def cycles(place: SharedTile) -> int:
+        times = tile.shape[k] // read.extents[k]
+        return sum(_accesses(stored, place)) + times * sum(_accesses(read, place))
+
+    places = place(rank - 1), place(rank - 2)
+    best = min(places, key=cost)
+    return min(places, key=cycles) if best.fast == k else best
 
 
-def _accesses(layout: Layout, fast: int, element: Element) -> int:
-    """The accesses by which a thread reads or writes its elements in rows along `fast`."""
-    run = vector_run(neighbours_first(layout, fast), fast)
-    width = min(run & -run, max(1, CHUNK // element.bytes))
-    return layout.size("register") // width
+def _accesses(layout: Layout, place: SharedTile) -> tuple[int, int]:
+    """The accesses by which a warp reads or writes its elements, and their wavefronts."""
+    from tileir.backend.shared_memory.bank_conflicts import wavefronts  # few kernels need it
+
+    size, ordered = place.element.bytes, neighbours_first(layout, place.fast)
+    run = vector_run(ordered, place.fast)
+    width = min(run & -run, max(1, CHUNK // size))
+    lanes = [place.offset(ordered.coordinate(lane=lane)) for lane in range(_LANES)]
+    count = ordered.size("register") // width
+    return count, count * wavefronts(lanes, width * size)
 
 
 def steps(op: Any) -> int:

@@ -99,6 +99,13 @@ class SharedTile:
         """Bytes from one plane to the next along `dim`, which is before the last two."""
         return self.plane * prod(self.shape[dim + 1 : -2])
 
+    def offset(self, element: Vector) -> int:
+        """Bytes from the first element to `element`."""
+        row, byte = element[self.slow], element[self.fast] * self.element.bytes
+        phase = row % 8 >> 3 - self.swizzle
+        planes = sum(x * self.stride(dim) for dim, x in enumerate(element[:-2]))
+        return planes + row * self.pitch + self.along(byte ^ phase * CHUNK)
+
     @property
     def bytes(self) -> int:
         """Bytes of all planes."""

@@ -9,12 +9,17 @@ import pytest
 import tileir
 from tileir.backend import Options, compile as compile_kernel
 from tileir.backend.executors import SimtExecutor
+from tileir.backend.shared_memory.bank_conflicts import wavefronts
+from tileir.backend.shared_memory.fma_dot_staging import _place
+from tileir.backend.shared_memory.shared_tile import SharedTile
 from tileir.backend.simt.counts import Counts
 from tileir.backend.simt.machine import SimtThread, ThreadValues
 from tileir.backend.simt.memory import SimtMemory
 from tileir.builder import BF16, F8E4M3, F8E5M2, F16, F32, F64, I4, I8, I32, Builder, pointer, tile
 from tileir.executor import executor
+from tileir.layout import layout
 from tileir.machine import dtype_of
+from tileir.types import Tile
 
 FLOATS = [(F16, F32), (F16, F16), (BF16, F32), (F32, F32), (F64, F64), (F8E4M3, F32), (F8E5M2, F16)]
 SHAPES = [(16, 8, 16), (32, 24, 40), (48, 20, 7), (1, 5, 3), (7, 9, 33)]
@@ -154,6 +159,36 @@ def test_threads_read_operands_by_few_accesses(warps, accesses):
     ptx = compile_kernel(module, "sm_90", Options(num_warps=warps)).ptx
     widths = re.findall(r"ld\.shared(?:\.(v\d))?", ptx[ptx.index("bar.sync") :])
     assert accesses <= widths.count("v4") and len(widths) == accesses + 1, "and the accumulator"
+
+
+def test_rows_of_an_operand_are_where_a_warp_takes_the_least_time():
+    """A transpose, which 16 lanes hold in rows that are four apart, of which a row along K has
+    eight in the same banks: 64 stores would take 512 wavefronts. Along M, 16 stores take 64, and
+    four times 128 reads as many as four times 32 of four elements in rows along K."""
+    stored = layout(
+        2,
+        register=[(1, 0), (2, 0), (0, 4), (0, 8), (0, 16), (0, 32)],
+        lane=[(4, 0), (8, 0), (16, 0), (32, 0), (0, 1)],
+        warp=[(0, 2)],
+    )
+    read = layout(
+        2,
+        register=[(0, 1), (0, 2), (0, 4), (0, 8), (8, 0), (16, 0), (32, 0)],
+        lane=[(0, 0), (1, 0), (2, 0), (4, 0), (0, 0)],
+        warp=[(0, 0)],
+    )
+    along_k = SharedTile(F32, (64, 64), 1, 3)
+    along_m = SharedTile(F32, (64, 64), 0, 0)
+    conflicting = [along_k.offset(stored.coordinate(lane=lane)) for lane in range(32)]
+    assert wavefronts(conflicting, 4) == 8
+    assert _place(Tile(F32, (64, 64), stored), 1, read) == along_m
+    rows = layout(
+        2,
+        register=[(0, 1), (0, 2), (0, 4), (8, 0), (16, 0), (32, 0)],
+        lane=[(0, 8), (0, 16), (0, 32), (1, 0), (2, 0)],
+        warp=[(4, 0)],
+    )
+    assert _place(Tile(F32, (64, 64), rows), 1, read) == along_k
 
 
 def test_the_simulator_rounds_to_tf32_to_nearest_and_away_from_zero() -> None:

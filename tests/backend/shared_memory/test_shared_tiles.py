@@ -48,8 +48,11 @@ def offset(place, row, column):
 def test_elements_do_not_overlap(number):
     place = PLACES[number]
     rows, columns = place.shape[place.slow], place.shape[place.fast]
-    offsets = [offset(place, r, c) for r in range(rows) for c in range(columns)]
+    places = list(product(range(rows), range(columns)))
+    offsets = [offset(place, r, c) for r, c in places]
     assert len(set(offsets)) == rows * columns
+    elements = [(r, c) if place.fast else (c, r) for r, c in places]
+    assert [place.base + place.offset(element) for element in elements] == offsets
     assert max(offsets) + place.element.bytes <= place.base + place.bytes
     assert SharedTile(F32, (8, 8), 1, 0).base == 0
 
