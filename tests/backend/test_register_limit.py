@@ -324,6 +324,8 @@ def test_warpgroups_spill_a_few_registers_around_their_loops_for_another_block()
     assert registers(AROUND, 4, warpgroups=False) == 149
     assert registers(STORED + load() + use() + branch(-4), 4) == 149, "in a loop"
     assert registers(STORED + load() + LOADED, 4) == 149, "without a loop"
+    third = {".maxnreg 168": attrs.evolve(spilling(AROUND, 4), registers=168)}
+    assert choose(code(204, 8), third, warps=4, dots=True, warpgroups=True) == 204, "a third block"
 
 
 def test_kernels_with_dots_are_limited_where_few_registers_are_missing():
@@ -357,12 +359,12 @@ def test_a_limit_that_spills_around_loops_is_kept(monkeypatch):
 
     def assemble(self, text):
         limits.extend(line for line in text.splitlines() if line.startswith(".maxnreg"))
-        return spilling(AROUND, 4, 168) if ".maxnreg" in text else code(201, 8)
+        return spilling(AROUND, 4, 128) if ".maxnreg" in text else code(149, 8)
 
     monkeypatch.setattr(CompiledKernel, "_assembled_from", assemble)
-    kernel = compile_kernel(b.module(), "sm_90a", Options(num_warps=4, warp_specialize=False))
-    assert kernel.machine_code.registers == 168
-    assert limits == [".maxnreg 168"]
+    kernel = compile_kernel(b.module(), "sm_90a", Options(num_warps=8, warp_specialize=False))
+    assert kernel.machine_code.registers == 128
+    assert limits == [".maxnreg 128"]
 
 
 @pytest.mark.parametrize(("dots", "limit"), [(True, 40), (False, None)])
