@@ -1,0 +1,347 @@
+"""Every op on elements, every combiner of reductions and scans and every atomic operation of TTIR,
+with numbers at the ends of their types, next to Python's numbers."""
+
+from __future__ import annotations
+
+import math
+import operator
+from fractions import Fraction
+from itertools import accumulate
+
+import numpy as np
+import pytest
+
+from tileir import interpret
+from tileir.frontends.ttir import read
+
+LANES = 256
+DTYPES = {
+    "i8": np.int8, "i16": np.int16, "i32": np.int32, "i64": np.int64,
+    "f16": np.float16, "f32": np.float32, "f64": np.float64,
+}  # fmt: skip
+
+
+class Kernel:
+    """A kernel whose values are tensors of `lanes` elements, and what they should be."""
+
+    def __init__(self, lanes=LANES, **inputs):
+        self.lanes, self.inputs, self.statements, self.expected = lanes, {}, [], {}
+        self.types = {}
+        for name, (kind, values) in inputs.items():
+            self.types[name] = kind
+            self.inputs[name] = np.array(values, DTYPES[kind])
+
+    def tensor(self, kind):
+        return f"tensor<{self.lanes}x{kind}>"
+
+    def add(self, name, kind, text, values):
+        """A statement, whose result has to be `values`."""
+        self.statements.append(f"%{name} = {text}")
+        self.types[name], self.expected[name] = kind, values
+
+    def text(self):
+        result = ["module {"]
+        parameters = ", ".join(f"%at_{name}: !tt.ptr<{kind}>" for name, kind in self.types.items())
+        result.append(f"  tt.func public @kernel({parameters}) {{")
+        range_ = f"tt.make_range {{end = {self.lanes} : i32, start = 0 : i32}}"
+        result.append(f"    %lane = {range_} : {self.tensor('i32')}")
+        for name, kind in self.types.items():
+            pointers = self.tensor(f"!tt.ptr<{kind}>")
+            result.append(f"    %s_{name} = tt.splat %at_{name} : !tt.ptr<{kind}> -> {pointers}")
+            moved = f"tt.addptr %s_{name}, %lane : {pointers}, {self.tensor('i32')}"
+            result.append(f"    %p_{name} = {moved}")
+            if name in self.inputs:
+                result.append(f"    %{name} = tt.load %p_{name} : {pointers}")
+        result += [f"    {line}" for line in self.statements]
+        for name in self.expected:
+            pointers = self.tensor(f"!tt.ptr<{self.types[name]}>")
+            result.append(f"    tt.store %p_{name}, %{name} : {pointers}")
+        return "\n".join([*result, "    tt.return", "  }", "}"])
+
+    def check(self, rtol=0.0):
+        """Run the kernel in the interpreter, and compare all results."""
+        outputs = {name: np.zeros(self.lanes, DTYPES[self.types[name]]) for name in self.expected}
+        interpret(read(self.text()), "kernel", 1, [*self.inputs.values(), *outputs.values()])
+        for name, values in self.expected.items():
+            values = np.array(list(values), DTYPES[self.types[name]])
+            if rtol:
+                np.testing.assert_allclose(outputs[name], values, rtol=rtol, err_msg=name)
+                continue
+            np.testing.assert_array_equal(outputs[name], values, err_msg=name)
+            if values.dtype.kind == "f":
+                same = np.signbit(outputs[name]) == np.signbit(values)
+                assert (same | np.isnan(values)).all(), name
+
+
+def pairs(values):
+    """Two lists with every pair of `values`, and then the first pair again and again."""
+    both = [(x, y) for x in values for y in values]
+    both += both[:1] * (LANES - len(both))
+    return [x for x, _ in both], [y for _, y in both]
+
+
+# Integers -------------------------------------------------------------------------------------
+
+
+def signed(x, bits):
+    """`x` as a number of so many bits."""
+    return (x + (1 << (bits - 1))) % (1 << bits) - (1 << (bits - 1))
+
+
+def integers(bits):
+    """Numbers at both ends, at the middle between them and 0, and around 0."""
+    top = 1 << (bits - 1)
+    return [-top, 1 - top, -7, -2, -1, 0, 1, 2, 3, 7, top // 2, top - 2, top - 1]
+
+
+def truncated(x, y):
+    return math.trunc(Fraction(x, y))
+
+
+BINARY = {
+    "addi": operator.add, "subi": operator.sub, "muli": operator.mul, "andi": operator.and_,
+    "ori": operator.or_, "xori": operator.xor, "minsi": min, "maxsi": max, "minui": min,
+    "maxui": max,
+}  # fmt: skip
+DIVISIONS = {
+    "divsi": truncated, "divui": operator.floordiv, "remsi": lambda x, y: x - y * truncated(x, y),
+    "remui": operator.mod, "floordivsi": operator.floordiv, "ceildivsi": lambda x, y: -(-x // y),
+    "ceildivui": lambda x, y: -(-x // y),
+}  # fmt: skip
+SHIFTS = {"shli": operator.lshift, "shrsi": operator.rshift, "shrui": operator.rshift}
+RELATIONS = ("eq", "ne", "slt", "sle", "sgt", "sge", "ult", "ule", "ugt", "uge")
+
+
+def applied(function, is_unsigned, bits, *columns):
+    """`function` of each row of numbers of so many bits, which it takes as unsigned or signed."""
+    rows = zip(*columns, strict=True)
+    return [function(*(x % (1 << bits) if is_unsigned else x for x in row)) for row in rows]
+
+
+@pytest.mark.parametrize("bits", [8, 16, 32, 64])
+def test_integers(bits):
+    kind = f"i{bits}"
+    x, y = pairs(integers(bits))
+    overflows = [b == 0 or (a, b) == (-(1 << (bits - 1)), -1) for a, b in zip(x, y, strict=True)]
+    d = [3 if bad else b for b, bad in zip(y, overflows, strict=True)]
+    n = [b % bits for b in y]
+    k = Kernel(x=(kind, x), y=(kind, y), d=(kind, d), n=(kind, n))
+    for table, name, second in ((BINARY, "y", y), (DIVISIONS, "d", d), (SHIFTS, "n", n)):
+        for op, function in table.items():
+            values = applied(function, op.endswith("ui"), bits, x, second)
+            text = f"arith.{op} %x, %{name} : {k.tensor(kind)}"
+            k.add(op, kind, text, [signed(v, bits) for v in values])
+    for relation in RELATIONS:
+        k.statements.append(f"%is_{relation} = arith.cmpi {relation}, %x, %y : {k.tensor(kind)}")
+        text = f"arith.extui %is_{relation} : {k.tensor('i1')} to {k.tensor('i8')}"
+        values = applied(getattr(operator, relation[-2:]), relation[0] == "u", bits, x, y)
+        k.add(relation, "i8", text, values)
+    for name, function in (("ctpop", int.bit_count), ("ctlz", lambda a: bits - a.bit_length())):
+        k.add(name, kind, f"math.{name} %x : {k.tensor(kind)}", applied(function, True, bits, x))
+    k.add("absi", kind, f"math.absi %x : {k.tensor(kind)}", [signed(abs(a), bits) for a in x])
+    if bits >= 32:
+        values = applied(lambda a, b: signed(a * b >> bits, bits), True, bits, x, y)
+        k.add("mulhiui", kind, f"tt.mulhiui %x, %y : {k.tensor(kind)}", values)
+    k.check()
+
+
+@pytest.mark.parametrize("bits", [8, 16, 32, 64])
+def test_conversions_of_integers(bits):
+    kind, x = f"i{bits}", pairs(integers(bits))[0]
+    k = Kernel(x=(kind, x))
+    for other in sorted({8, 16, 32, 64} - {bits}):
+        for op in ("trunci",) if other < bits else ("extsi", "extui"):
+            values = applied(lambda a: signed(a, other), op == "extui", bits, x)  # noqa: B023
+            text = f"arith.{op} %x : {k.tensor(kind)} to {k.tensor(f'i{other}')}"
+            k.add(f"{op}{other}", f"i{other}", text, values)
+    for op in ("sitofp", "uitofp"):
+        for to in ("f32", "f64"):
+            text = f"arith.{op} %x : {k.tensor(kind)} to {k.tensor(to)}"
+            k.add(f"{op}{to}", to, text, applied(lambda a: a, op == "uitofp", bits, x))
+    k.check()
+
+
+@pytest.mark.parametrize("bits", [8, 16, 32, 64])
+def test_floats_become_integers(bits):
+    top = 1 << (bits - 1)
+    near = [-top, 1 - top, -2.5, -1.5, -1, -0.5, -0.0, 0.5, 1.5, 2.5, 100, top // 2 + 0.5]
+    above = [0.5, 1.5, 100, top, top + top // 2, 2 * top - (2048 if bits == 64 else 1)]
+    x, y = ([*map(float, some), *[0.0] * (32 - len(some))] for some in (near, above))
+    k = Kernel(32, x=("f64", x), y=("f64", y))
+    kind = f"i{bits}"
+    for op, name, values in (("fptosi", "x", x), ("fptoui", "y", y)):
+        text = f"arith.{op} %{name} : {k.tensor('f64')} to {k.tensor(kind)}"
+        k.add(op, kind, text, [signed(int(v), bits) for v in values])
+    k.check()
+
+
+# Floats ---------------------------------------------------------------------------------------
+
+FLOATS = [
+    -math.inf, -1e4, -2.5, -1.5, -1.0, -0.5, -0.0, 0.0, 0.5, 1.0, 1.5, 2.5, 1e4, math.inf, math.nan,
+]  # fmt: skip
+FLOAT_BINARY = {
+    "arith.addf": np.add, "arith.subf": np.subtract, "arith.mulf": np.multiply,
+    "arith.divf": np.divide, "arith.remf": np.fmod, "math.copysign": np.copysign,
+}  # fmt: skip
+FLOAT_UNARY = {
+    "math.absf": np.abs, "arith.negf": np.negative, "math.floor": np.floor, "math.ceil": np.ceil,
+    "math.trunc": np.trunc, "math.roundeven": np.rint, "math.sqrt": np.sqrt,
+    "math.round": lambda x: np.copysign(np.floor(np.abs(x) + 0.5), x),
+}  # fmt: skip
+
+
+EXTREMES = ("minimumf", "maximumf", "minnumf", "maxnumf")
+
+
+def extreme(name, x, y):
+    """A minimum or maximum: -0.0 is less than 0.0, NaN is the result of "imum" if either is."""
+    if math.isnan(x) or math.isnan(y):
+        return math.nan if "imum" in name or (x != x and y != y) else y if x != x else x
+    choose = min if "min" in name else max
+    return choose(x, y, key=lambda v: (v, math.copysign(1, v)))
+
+
+def compared(relation, x, y):
+    """Whether a relation holds: `o` and `u` begin the ones that are false and true of NaN."""
+    unordered = x != x or y != y
+    if relation in ("ord", "uno"):
+        return unordered == (relation == "uno")
+    return relation[0] == "u" if unordered else getattr(operator, relation[1:])(x, y)
+
+
+@pytest.mark.parametrize("kind", ["f16", "f32", "f64"])
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_floats(kind):
+    x, y = (np.array(side, DTYPES[kind]) for side in pairs(FLOATS))
+    k = Kernel(x=(kind, x), y=(kind, y))
+    tensor = k.tensor(kind)
+    for op, function in FLOAT_BINARY.items():
+        k.add(op[6 if op[0] == "a" else 5 :], kind, f"{op} %x, %y : {tensor}", function(x, y))
+    for op, function in FLOAT_UNARY.items():
+        k.add(op.split(".")[1], kind, f"{op} %x : {tensor}", function(x))
+    for op in EXTREMES:
+        values = [extreme(op, float(a), float(b)) for a, b in zip(x, y, strict=True)]
+        k.add(op, kind, f"arith.{op} %x, %y : {tensor}", values)
+    relations = [order + name for name in ("eq", "ne", "lt", "le", "gt", "ge") for order in "ou"]
+    for relation in (*relations, "ord", "uno"):
+        k.statements.append(f"%is_{relation} = arith.cmpf {relation}, %x, %y : {tensor}")
+        text = f"arith.extui %is_{relation} : {k.tensor('i1')} to {k.tensor('i8')}"
+        values = [compared(relation, float(a), float(b)) for a, b in zip(x, y, strict=True)]
+        k.add(relation, "i8", text, values)
+    k.statements.append(f"%chosen = arith.cmpf olt, %x, %y : {tensor}")
+    text = f"arith.select %chosen, %x, %y : {k.tensor('i1')}, {tensor}"
+    k.add("select", kind, text, np.where(x < y, x, y))
+    k.check()
+
+
+FUNCTIONS = {
+    name: getattr(math, name, None)
+    for name in ("exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sin", "cos", "tan",
+                 "asin", "acos", "atan", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "erf",
+                 "erfc", "sqrt", "cbrt")
+}  # fmt: skip
+
+
+def test_functions_of_floats():
+    """Where they are defined; of others the nearest number that is in the domain."""
+    x = np.linspace(0.05, 0.95, 32)
+    y = x[::-1] * 3
+    k = Kernel(32, x=("f64", x), y=("f64", y), above=("f64", x + 1))
+    for name, function in FUNCTIONS.items():
+        operand = "above" if name == "acosh" else "x"
+        text = f"math.{name} %{operand} : {k.tensor('f64')}"
+        k.add(name, "f64", text, [function(v) for v in k.inputs[operand]])
+    for name, function in (("powf", math.pow), ("atan2", math.atan2)):
+        values = [function(a, b) for a, b in zip(x, y, strict=True)]
+        k.add(name, "f64", f"math.{name} %x, %y : {k.tensor('f64')}", values)
+    k.add("rsqrt", "f64", f"math.rsqrt %x : {k.tensor('f64')}", x**-0.5)
+    k.add("fma", "f64", f"math.fma %x, %y, %x : {k.tensor('f64')}", x * y + x)
+    k.check(rtol=1e-12)
+
+
+# Combiners and atomic operations --------------------------------------------------------------
+
+COMBINERS = {
+    "i32": [f"arith.{op}" for op in BINARY if op != "subi"],
+    "f32": ["arith.addf", "arith.mulf", *(f"arith.{name}" for name in EXTREMES)],
+}
+NUMBERS = {
+    "i32": [5, -7, 3, -2, 6, -1, 2, 9],
+    "f32": [2.0, -0.5, 4.0, -8.0, 0.25, math.nan, -1.0, 0.5],
+}
+
+
+def joined(op, x, y):
+    """What a combiner makes of two numbers."""
+    name = op.removeprefix("arith.")
+    if name in EXTREMES:
+        return extreme(name, x, y)
+    if name in BINARY:
+        return signed(applied(BINARY[name], name.endswith("ui"), 32, [x], [y])[0], 32)
+    return x + y if name == "addf" else x * y
+
+
+def over(k, kind, what, options, op, result):
+    """A reduction or scan of `%x` by `op`."""
+    block = f"^bb0(%a: {kind}, %b: {kind}):"
+    last = f"tt.{what}.return %c : {kind}"
+    lines = [f'"tt.{what}"(%x) <{{axis = 0 : i32{options}}}> ({{', block]
+    lines += [f"%c = {op} %a, %b : {kind}", last, f"}}) : ({k.tensor(kind)}) -> {result}"]
+    return "\n".join(lines)
+
+
+@pytest.mark.parametrize(
+    ("kind", "op"), [(kind, op) for kind, ops in COMBINERS.items() for op in ops]
+)
+def test_combiners(kind, op):
+    """A reduction, and scans from both ends."""
+    numbers = NUMBERS[kind]
+    k = Kernel(8, x=(kind, numbers))
+    forward, backward = (
+        list(accumulate(side, lambda x, y: joined(op, x, y))) for side in (numbers, numbers[::-1])
+    )
+    k.statements.append(f"%one = {over(k, kind, 'reduce', '', op, kind)}")
+    k.add("all", kind, f"tt.splat %one : {kind} -> {k.tensor(kind)}", [forward[-1]] * 8)
+    for reverse, values in (("false", forward), ("true", backward[::-1])):
+        options = f", reverse = {reverse}"
+        text = over(k, kind, "scan", options, op, k.tensor(kind))
+        k.add(f"scan_{reverse}", kind, text, values)
+    k.check()
+
+
+ATOMIC = {
+    "and": "andi", "or": "ori", "xor": "xori", "add": "addi", "max": "maxsi", "min": "minsi",
+    "umax": "maxui", "umin": "minui", "fadd": "addf",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("op", [*ATOMIC, "exch"])
+def test_atomic_operations(op):
+    """The number before, and the one after in memory, of elements that a mask lets through."""
+    kind = "f32" if op == "fadd" else "i32"
+    x, y = ([n for n in column if n == n] for column in (NUMBERS[kind], NUMBERS[kind][3:] * 2))
+    x, y = x[:4] * 2, y[:8]
+    k = Kernel(8, x=(kind, x), y=(kind, y), some=("i8", [1, 1, 0, 1] * 2))
+    k.statements.append(f"%mask = arith.trunci %some : {k.tensor('i8')} to {k.tensor('i1')}")
+    types = (
+        f"({k.tensor(f'!tt.ptr<{kind}>')}, {k.tensor(kind)}, {k.tensor('i1')}) -> {k.tensor(kind)}"
+    )
+    k.statements.append(f"%old = tt.atomic_rmw {op}, relaxed, gpu, %p_x, %y, %mask : {types}")
+    types = f"{k.tensor('i1')}, {k.tensor(kind)}"
+    before = [a if at % 4 != 2 else b for at, (a, b) in enumerate(zip(x, y, strict=True))]
+    k.add("before", kind, f"arith.select %mask, %old, %y : {types}", before)
+    k.check()
+    for at, (a, b, after) in enumerate(zip(x, y, k.inputs["x"].tolist(), strict=True)):
+        new = b if op == "exch" else joined(f"arith.{ATOMIC[op]}", a, b)
+        assert after == (a if at % 4 == 2 else new)
+
+
+def test_compare_and_swap():
+    x, y, z = [1, -2, 3, -4], [1, 2, -3, -4], [5, 6, 7, 8]
+    k = Kernel(4, x=("i32", x), y=("i32", y), z=("i32", z))
+    i = k.tensor("i32")
+    types = f"({k.tensor('!tt.ptr<i32>')}, {i}, {i}) -> {i}"
+    k.add("old", "i32", f"tt.atomic_cas acq_rel, gpu, %p_x, %y, %z : {types}", x)
+    k.check()
+    assert k.inputs["x"].tolist() == [5, -2, 3, 8]
