@@ -11,66 +11,9 @@ from itertools import accumulate
 import numpy as np
 import pytest
 
-from tileir import interpret
-from tileir.frontends.ttir import read
+from .programs import DTYPES, Kernel
 
 LANES = 256
-DTYPES = {
-    "i8": np.int8, "i16": np.int16, "i32": np.int32, "i64": np.int64,
-    "f16": np.float16, "f32": np.float32, "f64": np.float64,
-}  # fmt: skip
-
-
-class Kernel:
-    """A kernel whose values are tensors of `lanes` elements, and what they should be."""
-
-    def __init__(self, lanes=LANES, **inputs):
-        self.lanes, self.inputs, self.statements, self.expected = lanes, {}, [], {}
-        self.types = {}
-        for name, (kind, values) in inputs.items():
-            self.types[name] = kind
-            self.inputs[name] = np.array(values, DTYPES[kind])
-
-    def tensor(self, kind):
-        return f"tensor<{self.lanes}x{kind}>"
-
-    def add(self, name, kind, text, values):
-        """A statement, whose result has to be `values`."""
-        self.statements.append(f"%{name} = {text}")
-        self.types[name], self.expected[name] = kind, values
-
-    def text(self):
-        result = ["module {"]
-        parameters = ", ".join(f"%at_{name}: !tt.ptr<{kind}>" for name, kind in self.types.items())
-        result.append(f"  tt.func public @kernel({parameters}) {{")
-        range_ = f"tt.make_range {{end = {self.lanes} : i32, start = 0 : i32}}"
-        result.append(f"    %lane = {range_} : {self.tensor('i32')}")
-        for name, kind in self.types.items():
-            pointers = self.tensor(f"!tt.ptr<{kind}>")
-            result.append(f"    %s_{name} = tt.splat %at_{name} : !tt.ptr<{kind}> -> {pointers}")
-            moved = f"tt.addptr %s_{name}, %lane : {pointers}, {self.tensor('i32')}"
-            result.append(f"    %p_{name} = {moved}")
-            if name in self.inputs:
-                result.append(f"    %{name} = tt.load %p_{name} : {pointers}")
-        result += [f"    {line}" for line in self.statements]
-        for name in self.expected:
-            pointers = self.tensor(f"!tt.ptr<{self.types[name]}>")
-            result.append(f"    tt.store %p_{name}, %{name} : {pointers}")
-        return "\n".join([*result, "    tt.return", "  }", "}"])
-
-    def check(self, rtol=0.0):
-        """Run the kernel in the interpreter, and compare all results."""
-        outputs = {name: np.zeros(self.lanes, DTYPES[self.types[name]]) for name in self.expected}
-        interpret(read(self.text()), "kernel", 1, [*self.inputs.values(), *outputs.values()])
-        for name, values in self.expected.items():
-            values = np.array(list(values), DTYPES[self.types[name]])
-            if rtol:
-                np.testing.assert_allclose(outputs[name], values, rtol=rtol, err_msg=name)
-                continue
-            np.testing.assert_array_equal(outputs[name], values, err_msg=name)
-            if values.dtype.kind == "f":
-                same = np.signbit(outputs[name]) == np.signbit(values)
-                assert (same | np.isnan(values)).all(), name
 
 
 def pairs(values):
@@ -125,7 +68,7 @@ def test_integers(bits):
     overflows = [b == 0 or (a, b) == (-(1 << (bits - 1)), -1) for a, b in zip(x, y, strict=True)]
     d = [3 if bad else b for b, bad in zip(y, overflows, strict=True)]
     n = [b % bits for b in y]
-    k = Kernel(x=(kind, x), y=(kind, y), d=(kind, d), n=(kind, n))
+    k = Kernel(LANES, x=(kind, x), y=(kind, y), d=(kind, d), n=(kind, n))
     for table, name, second in ((BINARY, "y", y), (DIVISIONS, "d", d), (SHIFTS, "n", n)):
         for op, function in table.items():
             values = applied(function, op.endswith("ui"), bits, x, second)
@@ -148,7 +91,7 @@ def test_integers(bits):
 @pytest.mark.parametrize("bits", [8, 16, 32, 64])
 def test_conversions_of_integers(bits):
     kind, x = f"i{bits}", pairs(integers(bits))[0]
-    k = Kernel(x=(kind, x))
+    k = Kernel(LANES, x=(kind, x))
     for other in sorted({8, 16, 32, 64} - {bits}):
         for op in ("trunci",) if other < bits else ("extsi", "extui"):
             values = applied(lambda a: signed(a, other), op == "extui", bits, x)  # noqa: B023
@@ -172,6 +115,38 @@ def test_floats_become_integers(bits):
     for op, name, values in (("fptosi", "x", x), ("fptoui", "y", y)):
         text = f"arith.{op} %{name} : {k.tensor('f64')} to {k.tensor(kind)}"
         k.add(op, kind, text, [signed(int(v), bits) for v in values])
+    k.check()
+
+
+@pytest.mark.parametrize("op", [*DIVISIONS, *SHIFTS])
+def test_functions_of_elements(op):
+    """`tt.map_elementwise`: a division by what is 0 for some elements, which do not reach it."""
+    bits = 32
+    x, y = pairs(integers(bits))
+    n = [b % bits if op in SHIFTS else 5 if b == -1 else b for b in y]
+    k = Kernel(LANES, x=("i32", x), n=("i32", n))
+    i = k.tensor("i32")
+    function = {**DIVISIONS, **SHIFTS}[op]
+    for name, divisor in (("always", "%three"), ("where", "%b")):
+        inner = f"%q = arith.{op} %a, {divisor} : i32"
+        yielded = [inner, "%r = arith.addi %q, %three : i32"]
+        if name == "where":
+            yielded = [
+                "%reached = arith.cmpi ne, %b, %zero : i32",
+                "%r = scf.if %reached -> (i32) {", inner, "scf.yield %q : i32",
+                "} else {", "scf.yield %three : i32", "}",
+            ]  # fmt: skip
+        lines = ["%zero = arith.constant 0 : i32", "%three = arith.constant 3 : i32", *yielded]
+        body = "\n".join([*lines, "tt.map_elementwise.return %r : i32"])
+        block = f"({{\n^bb0(%a: i32, %b: i32):\n{body}\n}})"
+        text = f'"tt.map_elementwise"(%x, %n) <{{pack = 1 : i32}}> {block} : ({i}, {i}) -> {i}'
+        if name == "always":
+            values = [v + 3 for v in applied(function, op.endswith("ui"), bits, x, [3] * LANES)]
+        else:
+            reached = [(a, b) for a, b in zip(x, n, strict=True) if b]
+            results = iter(applied(function, op.endswith("ui"), bits, *zip(*reached, strict=True)))
+            values = [next(results) if b else 3 for b in n]
+        k.add(name, "i32", text, [signed(v, bits) for v in values])
     k.check()
 
 
@@ -214,7 +189,7 @@ def compared(relation, x, y):
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 def test_floats(kind):
     x, y = (np.array(side, DTYPES[kind]) for side in pairs(FLOATS))
-    k = Kernel(x=(kind, x), y=(kind, y))
+    k = Kernel(LANES, x=(kind, x), y=(kind, y))
     tensor = k.tensor(kind)
     for op, function in FLOAT_BINARY.items():
         k.add(op[6 if op[0] == "a" else 5 :], kind, f"{op} %x, %y : {tensor}", function(x, y))
