@@ -220,6 +220,7 @@ def test_what_may_be_negative_is_no_dividend(statement: str, is_index: bool) -> 
 @for_each(
     ("block", "start", "fits"),
     [(n, 0, n % 512 == 0) for n in (512, 1024, 1536, 256, 64, 513, 768, 1)]
+    + [(n, 0, False) for n in (-512, -1024, -1)]
     + [(512, 512, False), (1024, 512, False)],
 )
 def test_first_indices_are_multiples_of_the_range(block: int, start: int, fits: bool) -> None:
@@ -243,6 +244,42 @@ module {{
     lines = [x for x in str(read(text, num_warps=4)).splitlines() if " = add i32<512>" in x]
     assert len(lines) >= 1
     assert ("nsw" in lines[-1]) == fits
+
+
+@for_each(
+    ("first", "fits"),
+    [
+        ("%first = arith.muli %pid, %n : i32", True),
+        ("%first = arith.muli %n, %pid : i32", True),
+        ("%first = arith.muli %pid, %pid : i32", False),
+        ("%first = arith.addi %pid, %n : i32", False),
+        ("%first = arith.shli %pid, %n : i32", False),
+        ("%first = tt.load %y : !tt.ptr<i32>", False),
+        ("%first = arith.addi %size, %zero : i32", False),
+    ],
+)
+def test_first_indices_are_products_by_a_block(first: str, fits: bool) -> None:
+    """The index may be either factor. What is loaded or passed is added as it is."""
+    text = f"""\
+module {{
+  tt.func public @kernel(%y: !tt.ptr<i32>, %size: i32) {{
+    %zero = arith.constant 0 : i32
+    %n = arith.constant 512 : i32
+    %pid = tt.get_program_id x : i32
+    {first}
+    %r = tt.make_range {{end = 512 : i32, start = 0 : i32}} : tensor<512xi32>
+    %s = tt.splat %first : i32 -> tensor<512xi32>
+    %i = arith.addi %r, %s : tensor<512xi32>
+    %ys = tt.splat %y : !tt.ptr<i32> -> tensor<512x!tt.ptr<i32>>
+    tt.store %ys, %i : tensor<512x!tt.ptr<i32>>
+    tt.return
+  }}
+}}
+"""
+    lines = str(read(text, num_warps=4)).splitlines()
+    marked = [x for x in lines if " = add i32<512>" in x or " = mul i32 " in x]
+    assert marked
+    assert all(("nsw" in x) == fits for x in marked)
 
 
 def test_sums_of_hashes_may_wrap() -> None:

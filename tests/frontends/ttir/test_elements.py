@@ -285,6 +285,23 @@ def test_combiners(kind, op):
     k.check()
 
 
+@pytest.mark.parametrize(
+    ("op", "last", "expected"),
+    [
+        ("addi %a, %b", "%b", "last"), ("addi %a, %b", "%a", "first"), ("addi %b, %a", "%c", "sum"),
+        ("maxsi %b, %b", "%c", "last"), ("minsi %a, %a", "%c", "first"),
+    ],
+)  # fmt: skip
+def test_combiners_that_choose(op, last, expected):
+    """What a region returns is the result, not what its op makes of both numbers."""
+    k = Kernel(8, x=("i32", NUMBERS["i32"]))
+    text = over(k, "i32", "scan", ", reverse = false", "arith.addi", k.tensor("i32"))
+    text = text.replace("addi %a, %b", op).replace("return %c", f"return {last}")
+    x = k.inputs["x"]
+    k.add("y", "i32", text, {"last": x, "first": [x[0]] * 8, "sum": np.cumsum(x)}[expected])
+    k.check()
+
+
 ATOMIC = {
     "and": "andi", "or": "ori", "xor": "xori", "add": "addi", "max": "maxsi", "min": "minsi",
     "umax": "maxui", "umin": "minui", "fadd": "addf",

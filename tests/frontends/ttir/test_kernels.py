@@ -210,3 +210,58 @@ module {
 """
     jumps = [op for op in read(nested).functions["f"].ops if op.mnemonic == "br"]
     assert [op.stages for op in jumps if op.independent_loads] == [4]
+
+
+LOOP = """\
+module {
+  tt.func public @f(%p: !tt.ptr<i32>, %n: i32, %c: i1) {
+    %c0 = arith.constant 0 : i32
+    %c1 = arith.constant 1 : i32
+    scf.for %i = %c0 to %n step %c1  : i32 {
+      tt.store %p, %i : !tt.ptr<i32>
+      INSIDE
+      tt.store %p, %n : !tt.ptr<i32>
+    } {OPTIONS}
+    tt.return
+  }
+}
+"""
+
+
+@for_each(
+    ("inside", "is_innermost"),
+    [
+        ("%k = arith.addi %i, %i : i32", True),
+        ("scf.if %c {\ntt.store %p, %n : !tt.ptr<i32>\n}", True),
+        ("scf.for %k = %c0 to %n step %c1 : i32 {\n} {tt.num_stages = 1 : i32}", False),
+        ("scf.while : () -> () {\nscf.condition(%c)\n} do {\nscf.yield\n}", False),
+        (
+            "scf.if %c {\ntt.store %p, %n : !tt.ptr<i32>\n"
+            "scf.while : () -> () {\nscf.condition(%c)\n} do {\nscf.yield\n}\n}",
+            False,
+        ),
+    ],
+)
+@for_each("stages", [None, 0, 1, 2])
+@for_each("unroll", [None, 0, 4])
+def test_requests_of_loops(
+    inside: str, is_innermost: bool, stages: int | None, unroll: int | None
+) -> None:
+    """Independent loads are promised of an innermost `scf.for` with several stages; independent
+    iterations as well where it states them. Less than one stage is one."""
+    stated = {"tt.num_stages": stages, "tt.loop_unroll_factor": unroll}
+    options = ", ".join(f"{name} = {n} : i32" for name, n in stated.items() if n is not None)
+    text = LOOP.replace("INSIDE", inside).replace("{OPTIONS}", f"{{{options}}}" if options else "")
+    f = read(text).functions["f"]
+    latches = {
+        header: f.blocks[label].ops[-1]
+        for header, loop in loops(f).by_header.items()
+        for label in loop.latches
+    }
+    pipelined = is_innermost and (3 if stages is None else stages) > 1
+    latch = latches.pop("loop")
+    assert not any(op.independent_loads for op in latches.values())
+    assert latch.independent_loads == pipelined
+    assert latch.independent_iterations == (pipelined and stages is not None)
+    assert (latch.stages or 0) == (0 if stages is None else max(stages, 1))
+    assert (latch.unroll or 0) == (0 if unroll is None else max(unroll, 1))
