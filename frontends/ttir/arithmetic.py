@@ -17,6 +17,7 @@ from tileir.frontends.ttir.errors import UnsupportedStatement
 from tileir.frontends.ttir.frame import RULES, RegionReader, rule
 from tileir.frontends.ttir.nodes import Operation
 from tileir.frontends.ttir.op_names import ADDRESS_CASTS, CASTS, ELEMENTWISE
+from tileir.op import lookup
 from tileir.types import (
     F8E4M3,
     F8E5M2,
@@ -104,7 +105,7 @@ def _same(f: RegionReader, s: Operation) -> Expr:
     promises = set(words[1:]) if "overflow" in words else set[str]()
     if s.exact:
         promises.add("nsw")
-    if promises:
+    if promises and _may_promise(_SAME[s.name]):
         options["overflow"] = _OVERFLOW[tuple(sorted(promises))]
     result = getattr(f.b, method_name(_SAME[s.name]))(*f.operands(s), **options)
     if result.type is not s.result:
@@ -112,6 +113,12 @@ def _same(f: RegionReader, s: Operation) -> Expr:
             f"{s.name} has type {result.type}, but the text states {s.result}"
         )
     return result
+
+
+def _may_promise(mnemonic: str) -> bool:
+    """Whether an op of the IR can state that it does not wrap, which MLIR states of shifts, too."""
+    kind = lookup(mnemonic)
+    return kind is not None and any(f.name == "overflow" for f in kind.schema)
 
 
 def _with_rounding(f: RegionReader, s: Operation) -> Expr:

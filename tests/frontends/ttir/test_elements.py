@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import math
 import operator
+import re
 from fractions import Fraction
 from itertools import accumulate
 
@@ -208,6 +209,48 @@ def test_floats(kind):
     text = f"arith.select %chosen, %x, %y : {k.tensor('i1')}, {tensor}"
     k.add("select", kind, text, np.where(x < y, x, y))
     k.check()
+
+
+def exact(value):
+    """As MLIR prints floats."""
+    return f"{value:.17e}"
+
+
+@pytest.mark.parametrize("kind", ["i8", "i16", "i32", "i64", "f16", "f32", "f64"])
+@pytest.mark.parametrize("form", ["dense<{}> : tensor<8x{}>", "{} : {}"])
+def test_constants(kind, form):
+    """Decimal, and of floats the words of their bits."""
+    k = Kernel(8, x=("i32", range(8)))
+    bits = int(kind[1:])
+    if kind[0] == "i":
+        values = {str(n): n for n in integers(bits)}
+    else:
+        word = {16: np.uint16, 32: np.uint32, 64: np.uint64}[bits]
+        special = np.array([-0.0, math.inf, -math.inf, math.nan, 1.5, -0.1, 1e-5], DTYPES[kind])
+        digits = bits // 4
+        values = {exact(v): v for v in (0.0, 1.0, -2.5, 1e-3, 60000.0)}
+        values |= {f"0x{int(v.view(word)):0{digits}X}": v for v in special}
+    for number, (text, value) in enumerate(values.items()):
+        constant = f"arith.constant {form.format(text, kind)}"
+        if form[0] == "{":
+            k.statements.append(f"%scalar{number} = {constant}")
+            constant = f"tt.splat %scalar{number} : {kind} -> {k.tensor(kind)}"
+        k.add(f"c{number}", kind, constant, [value] * 8)
+    k.check()
+
+
+@pytest.mark.parametrize("promises", ["", "nsw", "nuw", "nsw, nuw"])
+@pytest.mark.parametrize("op", ["add", "sub", "mul", "shl"])
+def test_promises_of_integers(op, promises):
+    """The promises of TTIR are those of the IR, which has none of shifts."""
+    k = Kernel(8, x=("i32", range(8)))
+    stated = f" overflow<{promises}>" if promises else ""
+    text = f"arith.{op}i %x, %x{stated} : {k.tensor('i32')}"
+    k.add("y", "i32", text, np.zeros(8))
+    (line,) = (row for row in str(k.read()).splitlines() if f" = {op} i32<8>" in row)
+    assert [word for word in ("nsw_nuw", "nsw", "nuw") if re.search(rf"\b{word}\b", line)] == (
+        [promises.replace(", ", "_")] if promises and op != "shl" else []
+    )
 
 
 FUNCTIONS = {
