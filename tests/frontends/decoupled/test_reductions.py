@@ -431,6 +431,25 @@ def test_what_cannot_be_kept_up_to_date_is_refused(value: str) -> None:
     assert caught.value.code == "TIR1204" and caught.value.line == 4
 
 
+@for_each("op", ["rmax", "rmin", "rsum"])
+@for_each("dtype", ["float32", "int32"])
+def test_only_maxima_of_floats_are_followed(op: str, dtype: str) -> None:
+    """Those begin with the least number, which no other reduction does."""
+    source = f"""
+    Func out, top; In A; Var x; RVar k;
+    top[x] = {op}(A[x, k], k);
+    out[x] = rsum(exp(A[x, k] - reshape(top[x], x, 1)), k);
+    top.fuse_at(out, x); out.online(k); out.tensorize(k:4); out.compile();
+    """
+    function, A = parse(source).function(), normal(3, 9).astype(dtype)
+    if (op, dtype) == ("rmax", "float32"):
+        np.testing.assert_allclose(function(A), function.reference(A), rtol=1e-5, atol=1e-6)
+        return
+    with pytest.raises(CompilationError) as caught:
+        function(A)
+    assert caught.value.code == "TIR1204" and caught.value.line == 4
+
+
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     "value",
