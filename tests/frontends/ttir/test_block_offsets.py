@@ -258,8 +258,8 @@ module {{
         ("%first = arith.addi %size, %zero : i32", False),
     ],
 )
-def test_first_indices_are_products_by_a_block(first: str, fits: bool) -> None:
-    """The index may be either factor. What is loaded or passed is added as it is."""
+def test_first_indices_are_multiples_of_a_block(first: str, fits: bool) -> None:
+    """The index may be either operand. What is loaded or passed is added as it is."""
     text = f"""\
 module {{
   tt.func public @kernel(%y: !tt.ptr<i32>, %size: i32) {{

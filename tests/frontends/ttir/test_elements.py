@@ -27,7 +27,7 @@ def pairs(values):
 # Integers -------------------------------------------------------------------------------------
 
 
-def signed(x, bits):
+def as_signed(x, bits):
     """`x` as a number of so many bits."""
     return (x + (1 << (bits - 1))) % (1 << bits) - (1 << (bits - 1))
 
@@ -38,7 +38,7 @@ def integers(bits):
     return [-top, 1 - top, -7, -2, -1, 0, 1, 2, 3, 7, top // 2, top - 2, top - 1]
 
 
-def truncated(x, y):
+def quotient(x, y):
     return math.trunc(Fraction(x, y))
 
 
@@ -48,7 +48,7 @@ BINARY = {
     "maxui": max,
 }  # fmt: skip
 DIVISIONS = {
-    "divsi": truncated, "divui": operator.floordiv, "remsi": lambda x, y: x - y * truncated(x, y),
+    "divsi": quotient, "divui": operator.floordiv, "remsi": lambda x, y: x - y * quotient(x, y),
     "remui": operator.mod, "floordivsi": operator.floordiv, "ceildivsi": lambda x, y: -(-x // y),
     "ceildivui": lambda x, y: -(-x // y),
 }  # fmt: skip
@@ -56,7 +56,7 @@ SHIFTS = {"shli": operator.lshift, "shrsi": operator.rshift, "shrui": operator.r
 RELATIONS = ("eq", "ne", "slt", "sle", "sgt", "sge", "ult", "ule", "ugt", "uge")
 
 
-def applied(function, is_unsigned, bits, *columns):
+def values_of(function, is_unsigned, bits, *columns):
     """`function` of each row of numbers of so many bits, which it takes as unsigned or signed."""
     rows = zip(*columns, strict=True)
     return [function(*(x % (1 << bits) if is_unsigned else x for x in row)) for row in rows]
@@ -72,19 +72,19 @@ def test_integers(bits):
     k = Kernel(LANES, x=(kind, x), y=(kind, y), d=(kind, d), n=(kind, n))
     for table, name, second in ((BINARY, "y", y), (DIVISIONS, "d", d), (SHIFTS, "n", n)):
         for op, function in table.items():
-            values = applied(function, op.endswith("ui"), bits, x, second)
+            values = values_of(function, op.endswith("ui"), bits, x, second)
             text = f"arith.{op} %x, %{name} : {k.tensor(kind)}"
-            k.add(op, kind, text, [signed(v, bits) for v in values])
+            k.add(op, kind, text, [as_signed(v, bits) for v in values])
     for relation in RELATIONS:
         k.statements.append(f"%is_{relation} = arith.cmpi {relation}, %x, %y : {k.tensor(kind)}")
         text = f"arith.extui %is_{relation} : {k.tensor('i1')} to {k.tensor('i8')}"
-        values = applied(getattr(operator, relation[-2:]), relation[0] == "u", bits, x, y)
+        values = values_of(getattr(operator, relation[-2:]), relation[0] == "u", bits, x, y)
         k.add(relation, "i8", text, values)
     for name, function in (("ctpop", int.bit_count), ("ctlz", lambda a: bits - a.bit_length())):
-        k.add(name, kind, f"math.{name} %x : {k.tensor(kind)}", applied(function, True, bits, x))
-    k.add("absi", kind, f"math.absi %x : {k.tensor(kind)}", [signed(abs(a), bits) for a in x])
+        k.add(name, kind, f"math.{name} %x : {k.tensor(kind)}", values_of(function, True, bits, x))
+    k.add("absi", kind, f"math.absi %x : {k.tensor(kind)}", [as_signed(abs(a), bits) for a in x])
     if bits >= 32:
-        values = applied(lambda a, b: signed(a * b >> bits, bits), True, bits, x, y)
+        values = values_of(lambda a, b: as_signed(a * b >> bits, bits), True, bits, x, y)
         k.add("mulhiui", kind, f"tt.mulhiui %x, %y : {k.tensor(kind)}", values)
     k.check()
 
@@ -95,13 +95,13 @@ def test_conversions_of_integers(bits):
     k = Kernel(LANES, x=(kind, x))
     for other in sorted({8, 16, 32, 64} - {bits}):
         for op in ("trunci",) if other < bits else ("extsi", "extui"):
-            values = applied(lambda a: signed(a, other), op == "extui", bits, x)  # noqa: B023
+            values = values_of(lambda a: as_signed(a, other), op == "extui", bits, x)  # noqa: B023
             text = f"arith.{op} %x : {k.tensor(kind)} to {k.tensor(f'i{other}')}"
             k.add(f"{op}{other}", f"i{other}", text, values)
     for op in ("sitofp", "uitofp"):
         for to in ("f32", "f64"):
             text = f"arith.{op} %x : {k.tensor(kind)} to {k.tensor(to)}"
-            k.add(f"{op}{to}", to, text, applied(lambda a: a, op == "uitofp", bits, x))
+            k.add(f"{op}{to}", to, text, values_of(lambda a: a, op == "uitofp", bits, x))
     k.check()
 
 
@@ -115,7 +115,7 @@ def test_floats_become_integers(bits):
     kind = f"i{bits}"
     for op, name, values in (("fptosi", "x", x), ("fptoui", "y", y)):
         text = f"arith.{op} %{name} : {k.tensor('f64')} to {k.tensor(kind)}"
-        k.add(op, kind, text, [signed(int(v), bits) for v in values])
+        k.add(op, kind, text, [as_signed(int(v), bits) for v in values])
     k.check()
 
 
@@ -142,12 +142,14 @@ def test_functions_of_elements(op):
         block = f"({{\n^bb0(%a: i32, %b: i32):\n{body}\n}})"
         text = f'"tt.map_elementwise"(%x, %n) <{{pack = 1 : i32}}> {block} : ({i}, {i}) -> {i}'
         if name == "always":
-            values = [v + 3 for v in applied(function, op.endswith("ui"), bits, x, [3] * LANES)]
+            values = [v + 3 for v in values_of(function, op.endswith("ui"), bits, x, [3] * LANES)]
         else:
             reached = [(a, b) for a, b in zip(x, n, strict=True) if b]
-            results = iter(applied(function, op.endswith("ui"), bits, *zip(*reached, strict=True)))
+            results = iter(
+                values_of(function, op.endswith("ui"), bits, *zip(*reached, strict=True))
+            )
             values = [next(results) if b else 3 for b in n]
-        k.add(name, "i32", text, [signed(v, bits) for v in values])
+        k.add(name, "i32", text, [as_signed(v, bits) for v in values])
     k.check()
 
 
@@ -161,9 +163,9 @@ FLOAT_BINARY = {
     "arith.divf": np.divide, "arith.remf": np.fmod, "math.copysign": np.copysign,
 }  # fmt: skip
 FLOAT_UNARY = {
-    "math.absf": np.abs, "arith.negf": np.negative, "math.floor": np.floor, "math.ceil": np.ceil,
-    "math.trunc": np.trunc, "math.roundeven": np.rint, "math.sqrt": np.sqrt,
-    "math.round": lambda x: np.copysign(np.floor(np.abs(x) + 0.5), x),
+    "absf": np.abs, "floor": np.floor, "ceil": np.ceil,
+    "trunc": np.trunc, "roundeven": np.rint, "sqrt": np.sqrt,
+    "round": lambda x: np.copysign(np.floor(np.abs(x) + 0.5), x),
 }  # fmt: skip
 
 
@@ -178,7 +180,7 @@ def extreme(name, x, y):
     return choose(x, y, key=lambda v: (v, math.copysign(1, v)))
 
 
-def compared(relation, x, y):
+def holds(relation, x, y):
     """Whether a relation holds: `o` and `u` begin the ones that are false and true of NaN."""
     unordered = x != x or y != y
     if relation in ("ord", "uno"):
@@ -195,7 +197,8 @@ def test_floats(kind):
     for op, function in FLOAT_BINARY.items():
         k.add(op[6 if op[0] == "a" else 5 :], kind, f"{op} %x, %y : {tensor}", function(x, y))
     for op, function in FLOAT_UNARY.items():
-        k.add(op.split(".")[1], kind, f"{op} %x : {tensor}", function(x))
+        k.add(op, kind, f"math.{op} %x : {tensor}", function(x))
+    k.add("negf", kind, f"arith.negf %x : {tensor}", np.negative(x))
     for op in EXTREMES:
         values = [extreme(op, float(a), float(b)) for a, b in zip(x, y, strict=True)]
         k.add(op, kind, f"arith.{op} %x, %y : {tensor}", values)
@@ -203,7 +206,7 @@ def test_floats(kind):
     for relation in (*relations, "ord", "uno"):
         k.statements.append(f"%is_{relation} = arith.cmpf {relation}, %x, %y : {tensor}")
         text = f"arith.extui %is_{relation} : {k.tensor('i1')} to {k.tensor('i8')}"
-        values = [compared(relation, float(a), float(b)) for a, b in zip(x, y, strict=True)]
+        values = [holds(relation, float(a), float(b)) for a, b in zip(x, y, strict=True)]
         k.add(relation, "i8", text, values)
     k.statements.append(f"%chosen = arith.cmpf olt, %x, %y : {tensor}")
     text = f"arith.select %chosen, %x, %y : {k.tensor('i1')}, {tensor}"
@@ -290,13 +293,13 @@ NUMBERS = {
 }
 
 
-def joined(op, x, y):
+def combine(op, x, y):
     """What a combiner makes of two numbers."""
     name = op.removeprefix("arith.")
     if name in EXTREMES:
         return extreme(name, x, y)
     if name in BINARY:
-        return signed(applied(BINARY[name], name.endswith("ui"), 32, [x], [y])[0], 32)
+        return as_signed(values_of(BINARY[name], name.endswith("ui"), 32, [x], [y])[0], 32)
     return x + y if name == "addf" else x * y
 
 
@@ -317,7 +320,7 @@ def test_combiners(kind, op):
     numbers = NUMBERS[kind]
     k = Kernel(8, x=(kind, numbers))
     forward, backward = (
-        list(accumulate(side, lambda x, y: joined(op, x, y))) for side in (numbers, numbers[::-1])
+        list(accumulate(side, lambda x, y: combine(op, x, y))) for side in (numbers, numbers[::-1])
     )
     k.statements.append(f"%one = {over(k, kind, 'reduce', '', op, kind)}")
     k.add("all", kind, f"tt.splat %one : {kind} -> {k.tensor(kind)}", [forward[-1]] * 8)
@@ -368,7 +371,7 @@ def test_atomic_operations(op):
     k.add("before", kind, f"arith.select %mask, %old, %y : {types}", before)
     k.check()
     for at, (a, b, after) in enumerate(zip(x, y, k.inputs["x"].tolist(), strict=True)):
-        new = b if op == "exch" else joined(f"arith.{ATOMIC[op]}", a, b)
+        new = b if op == "exch" else combine(f"arith.{ATOMIC[op]}", a, b)
         assert after == (a if at % 4 == 2 else new)
 
 

@@ -1,4 +1,4 @@
-"""Rearrangements, matrix products and accesses of TTIR, in each form that a release writes."""
+"""Rearrangements, matmuls and accesses of TTIR, in each form that a release writes."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def operations(module, kind):
     ]
 
 
-def shaped(k, name, kind, *shape):
+def as_shape(k, name, kind, *shape):
     """The input `name` as a tensor of `shape`."""
     size = len(k.inputs[name])
     k.statements.append(
@@ -46,7 +46,7 @@ def test_orders_of_axes():
     k = Kernel(32, x=("i32", range(32)))
     for shape in ((4, 8), (2, 4, 4), (2, 2, 4, 2)):
         rank = len(shape)
-        _, x = shaped(k, "x", "i32", *shape)
+        _, x = as_shape(k, "x", "i32", *shape)
         name = f"x{rank}"
         k.statements[-1] = k.statements[-1].replace("%x_t", f"%{name}")
         last_two = (*range(rank - 2), rank - 1, rank - 2)
@@ -62,8 +62,8 @@ def test_orders_of_axes():
 def test_rearrangements():
     k = Kernel(16, x=("i32", range(16)), y=("i32", range(100, 116)), i=("i32", [3, 0, 1, 2] * 4),
                s=("i32", [7]))  # fmt: skip
-    _, x = shaped(k, "x", "i32", 4, 4)
-    _, i = shaped(k, "i", "i32", 4, 4)
+    _, x = as_shape(k, "x", "i32", 4, 4)
+    _, i = as_shape(k, "i", "i32", 4, 4)
     m, v = k.tensor("i32", 4, 4), k.tensor("i32")
     for axis in (0, 1):
         k.statements.append(
@@ -113,7 +113,7 @@ def test_places_in_a_grid(form):
     assert (x == 5).all()
 
 
-# Matrix products ------------------------------------------------------------------------------
+# Matmuls --------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -124,9 +124,9 @@ def test_places_in_a_grid(form):
         (", inputPrecision = tf32x3", "tf32x3"),
     ],
 )  # fmt: skip
-def test_precisions_of_products(written, precision):
+def test_precisions_of_matmuls(written, precision):
     k = Kernel(256, x=("f32", [0.0] * 256))
-    shaped(k, "x", "f32", 16, 16)
+    as_shape(k, "x", "f32", 16, 16)
     m = k.tensor("f32", 16, 16)
     k.statements.append(f"%d = tt.dot %x_t, %x_t, %x_t{written} : {m} * {m} -> {m}")
     flat(k, "out", "f32", "%d", np.zeros((16, 16)))
@@ -186,12 +186,12 @@ def test_scales_of_either_operand(scaled, formats):
     interpret(read(source), "kernel", 1, [x, s, t, out])
     kinds = {"e4m3": ml_dtypes.float8_e4m3fn, "e5m2": ml_dtypes.float8_e5m2}
     left, right = (x.reshape(32, 64).view(kinds[f]).astype(F32) for f in formats)
-    factors = [
+    powers = [
         np.exp2(n.view(np.uint8).astype(F32) - 127).reshape(32, 2).repeat(32, 1) for n in (s, t)
     ]
     left, right = (
-        n * factor if side in scaled else n
-        for side, n, factor in zip("lr", (left, right), factors, strict=True)
+        n * power if side in scaled else n
+        for side, n, power in zip("lr", (left, right), powers, strict=True)
     )
     np.testing.assert_allclose(out.reshape(32, 32), left @ right.T, rtol=1e-4)
 
