@@ -173,6 +173,48 @@ def check_types(dtype: str, on: str | None) -> None:
     assert kept.dtype == np.int16 and (kept == A.astype(int) + B.astype(int)).all()
 
 
+WIDE = {
+    "int8": "int32", "int32": "int32", "int64": "int64", "float16": "float32",
+    "float32": "float32", "float64": "float64",
+}  # fmt: skip
+"""Types of elements, and the types that they are computed in."""
+
+
+@for_each(("left", "right"), itertools.product(WIDE, repeat=2))
+def test_operators_of_any_two_types(left: str, right: str) -> None:
+    """The wider type is computed in, and a float is wider than any integer. A result is float64
+    where its expression is, as quotients of int64 are, else float32."""
+    wide = [WIDE[left], WIDE[right]]
+    floats = [kind for kind in wide if kind.startswith("float")]
+    common = max(floats if len(floats) == 1 else wide, key=lambda kind: np.dtype(kind).itemsize)
+    quotient = {"int32": "float32", "int64": "float64"}.get(common, common)
+    arrays = []
+    for kind, numbers in ((left, [3, -5, 7, 100]), (right, [2, 9, -4, 11])):
+        ends = {"int32": [2**20 + 1], "int64": [2**40 + 1], "float64": [2**40 + 0.5]}
+        arrays.append(np.array([numbers + ends.get(kind, [1])]).astype(kind))
+    x, y = (array.astype(common) for array in arrays)
+    for expression, result_type, expected in (
+        ("A[x, y] + B[x, y]", common, x + y),
+        ("A[x, y] / B[x, y]", quotient, x.astype(quotient) / y.astype(quotient)),
+        ("rsum(A[x, k] - B[x, k], k) + 0 * A[x, y]", common, [[(x - y).sum()] * 5]),
+    ):
+        result, _ = whole(expression, *arrays, on="interpreter")
+        assert result.dtype == ("float64" if result_type == "float64" else "float32"), expression
+        precision = 1e-6 if result.dtype == np.float32 else 1e-12
+        np.testing.assert_allclose(result, expected, precision, err_msg=expression)
+
+
+@for_each("kind", WIDE)
+def test_operators_of_numbers_keep_the_type_of_elements(kind: str) -> None:
+    """A whole number is of any type, others are float32 next to integers."""
+    A = np.array([[3, -5, 7, 100, 9]]).astype(kind)
+    for expression in ("A[x, y] * 2", "3 - A[x, y]", "A[x, y] + y", "A[x, y] * 2.5", "A[x, y] / 4"):
+        result, expected = whole(expression, A, on="interpreter")
+        is_wide = kind == "float64" or (kind == "int64" and "/" in expression)
+        assert result.dtype == ("float64" if is_wide else "float32"), expression
+        np.testing.assert_allclose(result, expected, rtol=1e-6)
+
+
 FLOATS: dict[str, tuple[Any, list[float]]] = {
     "float16": (np.float16, [1, -3, 1 + 2**-10, 2047]),
     "bfloat16": (ml_dtypes.bfloat16, [1, -3, 2**20, 1 + 2**-7]),
