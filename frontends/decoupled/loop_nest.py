@@ -234,13 +234,26 @@ def _own(group: Group, label: str) -> bool:
 
 
 def _prefix(group: Group, func: Func) -> tuple[str, ...]:
-    """Dimensions that a stored Func shares with the loops of the kernel."""
+    """Dimensions that a stored Func shares with the loops of the kernel: only the positions at hand
+    are read, and computed, in each iteration."""
     assert func.schedule.fusion is not None
     outer = func.labels[: func.labels.index(func.schedule.fusion.label) + 1]
     shared = 0
-    while outer[shared : shared + 1] == group.root.labels[shared : shared + 1] and outer[shared:]:
+    for label, looped in zip(outer, group.root.labels, strict=False):
+        if label != looped or not _reads_at_hand(group, label):
+            break
         shared += 1
     return outer[:shared]
+
+
+def _reads_at_hand(group: Group, label: str) -> bool:
+    """Whether every Func that is fused is read at the current position along `label` alone."""
+    members = {f.name: f.labels for f in group.members}
+    read = (a for f in group.funcs for a in accesses(f.value) if a.name in members)
+    return all(
+        at == label for a in read for own, at in zip(members[a.name], a.labels, strict=True)
+        if own == label
+    )  # fmt: skip
 
 
 def buffers(group: Group, sizes: Mapping[str, int], element: Scalar) -> dict[str, Tensor]:
