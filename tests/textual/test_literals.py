@@ -49,6 +49,18 @@ def patterns(kind: Element) -> list[int]:
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=str)
+def test_words_have_the_bits_of_their_type_at_most(kind: Element) -> None:
+    every = (1 << kind.bits) - 1
+    for bits in (0, 1, every // 2 + 1, every):
+        assert literal(hex(bits), kind) == Constant(kind, bits)
+        assert literal(f"-{bits:#x}", kind) is None
+    for bits in (every + 1, every + 2, 2 * every + 1, 1 << 64):
+        assert literal(hex(bits), kind) is None
+    assert literal("0x" + "0" * 16, kind) == Constant(kind, 0)
+    assert literal("0x" + "0" * 17, kind) is None
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=str)
 def test_every_pattern_has_a_text_of_its_type(kind: Element) -> None:
     texts: set[str] = set()
     for bits in patterns(kind):
