@@ -9,6 +9,8 @@ from typing import Any
 
 import numpy as np
 
+import tileir.frontends.triton as triton
+import tileir.frontends.triton.language as tl
 from tests.sizes import for_each
 from tileir.frontends.triton.language.arithmetic import FUNCTIONS
 from tileir.frontends.triton.language.extra import libdevice
@@ -134,3 +136,25 @@ def test_functions_that_are_one_op(kind: str) -> None:
             operands = (x * 1.0, y * 1.0)[: 1 + (name in two)]
             expected = NUMPY[name](*operands)
             np.testing.assert_allclose(actual, expected, precision, err_msg=name)
+
+
+@triton.jit
+def half(n, N: tl.constexpr, known: tl.constexpr = 5):
+    tl.static_assert(n.dtype == tl.int32)
+    tl.static_assert(isinstance(N, int) and isinstance(known, int))
+    return tl.full([N], 0, tl.int32) + n // 2 + known // 2
+
+
+@triton.jit
+def halves(out):
+    four, minus = tl.cast(4, tl.int32), tl.cast(-7, tl.int32)
+    tl.store(out + tl.arange(0, 4), half(minus, four))
+    tl.store(out + 4 + tl.arange(0, 4), half(minus, N=four, known=minus))
+
+
+def test_scalars_as_arguments_of_functions() -> None:
+    """A parameter that is a constexpr is a number of Python, whose quotient is rounded down; others
+    are scalars, whose quotient is rounded to zero."""
+    out = np.zeros(8, np.int32)
+    halves[(1,)](out, on="interpreter")
+    assert out.tolist() == [-3 + 2] * 4 + [-3 - 4] * 4
