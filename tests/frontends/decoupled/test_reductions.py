@@ -431,25 +431,6 @@ def test_what_cannot_be_kept_up_to_date_is_refused(value: str) -> None:
     assert caught.value.code == "TIR1204" and caught.value.line == 4
 
 
-@for_each("op", ["rmax", "rmin", "rsum"])
-@for_each("dtype", ["float32", "int32"])
-def test_only_maxima_of_floats_are_followed(op: str, dtype: str) -> None:
-    """Those begin with the least number, which no other reduction does."""
-    source = f"""
-    Func out, top; In A; Var x; RVar k;
-    top[x] = {op}(A[x, k], k);
-    out[x] = rsum(exp(A[x, k] - reshape(top[x], x, 1)), k);
-    top.fuse_at(out, x); out.online(k); out.tensorize(k:4); out.compile();
-    """
-    function, A = parse(source).function(), normal(3, 9).astype(dtype)
-    if (op, dtype) == ("rmax", "float32"):
-        np.testing.assert_allclose(function(A), function.reference(A), rtol=1e-5, atol=1e-6)
-        return
-    with pytest.raises(CompilationError) as caught:
-        function(A)
-    assert caught.value.code == "TIR1204" and caught.value.line == 4
-
-
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     "value",
@@ -500,37 +481,6 @@ def test_sums_and_maxima_that_follow_each_other(labels: str, value: str, more: s
     arrays = (normal(3, 40) + rising, normal(5, 40) + rising)[: len(names.split())]
     result = function(*arrays, on="interpreter")
     np.testing.assert_allclose(result, function.reference(*arrays), rtol=1e-5, atol=1e-6)
-
-
-TOGETHER = (
-    "rsum({0}, k) + rmax({0}, k) * 3",
-    "rmax({0}, k) - rmin(2 * {0}, k)",
-    "rsum(exp({0} - rmax({0}, k)) * 2, k) + rsum({0}, k) * rmin({0}, k)",
-    "rsum(exp({0}) * exp({0} - rmax({0}, k)), k) / rsum(exp2({0} - rmax({0}, k)), k)",
-)
-
-
-@for_each("value", TOGETHER)
-@for_each("dtype", ["float32", "int32"])
-@for_each("tile", [8, 12, 16])
-def test_approximate_passes_join_parts_by_the_op(value: str, dtype: str, tile: int) -> None:
-    """A sum may have parts, of every eighth position each, where nothing else in the pass needs
-    the whole; a maximum or minimum that none follows has none."""
-    if dtype == "int32" and "exp" in value:
-        return
-    A = (np.random.default_rng(tile).permutation(3 * 48).reshape(3, 48) % 19 - 9).astype(dtype)
-    A = A if dtype == "int32" else A / 4
-    text = value.format("A[x, k]").replace(
-        "- rmax(A[x, k], k)", "- reshape(rmax(A[x, k], k), x, 1)"
-    )
-    source = f"""
-    Func out; In A; Var x; RVar k;
-    out[x] = {text}; out.block(x:4);
-    out.online(k); out.tensorize(x:0, k:{tile}); out.math(approx); out.compile();
-    """
-    function = parse(source).function()
-    result = function(A, on="interpreter")
-    np.testing.assert_allclose(result, function.reference(A), rtol=1e-4, atol=1e-5)
 
 
 EXPONENTS = (

@@ -139,17 +139,17 @@ def test_functions_that_are_one_op(kind: str) -> None:
 
 
 @triton.jit
-def half(n, N: tl.constexpr, known: tl.constexpr = 5):
+def half(n, N: tl.constexpr, M: tl.constexpr = 5):
     tl.static_assert(n.dtype == tl.int32)
-    tl.static_assert(isinstance(N, int) and isinstance(known, int))
-    return tl.full([N], 0, tl.int32) + n // 2 + known // 2
+    tl.static_assert(isinstance(N, int) and isinstance(M, int))
+    return tl.full([N], 0, tl.int32) + n // 2 + M // 2
 
 
 @triton.jit
 def halves(out):
     four, minus = tl.cast(4, tl.int32), tl.cast(-7, tl.int32)
     tl.store(out + tl.arange(0, 4), half(minus, four))
-    tl.store(out + 4 + tl.arange(0, 4), half(minus, N=four, known=minus))
+    tl.store(out + 4 + tl.arange(0, 4), half(minus, N=four, M=minus))
 
 
 def test_scalars_as_arguments_of_functions() -> None:
