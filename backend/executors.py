@@ -31,7 +31,6 @@ from tileir.backend.runtime.jit import Jit, LaunchPlace
 from tileir.backend.target import Target, target
 from tileir.errors import LaunchError, TileirError
 from tileir.executor import Dispatch, Done, KernelCall, Resources
-from tileir.interp import Within
 from tileir.ir import Module
 from tileir.measuring import Candidate
 
@@ -187,6 +186,8 @@ class SimtExecutor:
         done = _lower(module, machine, kernel, options)
         function = module.functions[done.kernel]
         placed = by_position(module, done.kernel, arguments)
+        from tileir.interp import Within  # a GPU needs no interpreter
+
         around = [value.memory for value in placed if isinstance(value, Within)]
         positional = [value.array if isinstance(value, Within) else value for value in placed]
         for parameter, value in zip(function.parameters, positional, strict=True):

@@ -56,6 +56,11 @@ def test_reading_ttir_loads_no_language_and_no_launches():
     assert not result & {"tileir.frontends.triton.language", "tileir.frontends.triton.runtime"}
 
 
+def test_the_backend_of_triton_loads_no_interpreter_to_compile():
+    result = loaded_by("import tileir.frontends.triton_backend.stages")
+    assert not result & {"tileir.interp", "tileir.backend.executors"}
+
+
 def test_the_names_of_triton_are_there_when_asked_for():
     import tileir.frontends.triton as triton
 

@@ -21,7 +21,6 @@ from tileir.analysis.induction import trip_count
 from tileir.analysis.loops import Loop, loops
 from tileir.analysis.uses import uses
 from tileir.backend.compile import warp_specialized
-from tileir.backend.executors import gpu_calls
 from tileir.backend.options import Options
 from tileir.backend.runtime.cache import Cache
 from tileir.backend.runtime.disjoint import separate, separation
@@ -464,6 +463,8 @@ class _Launcher:
     def _make_dispatcher(self) -> Any:
         module = read_ttir(self.text, self.name, self.options, self.fused)
         resolve = _Resolve(module, self.name, self.options)
+        from tileir.backend.executors import gpu_calls  # compiling alone does not need it
+
         self.dispatcher = gpu_calls().dispatch(resolve, resolve.names)
         return self.dispatcher
 

@@ -31,6 +31,7 @@ from tileir.frontends.triton_backend.descriptors import (
 )
 from tileir.frontends.triton_backend.launcher import is_fused, options_with_maps, read_ttir
 from tileir.ir import Module
+from tileir.process import collector_paused
 from tileir_triton.inductor import is_launched_from_cpp
 from tileir_triton.launching import TENSOR_MAPS
 from tileir_triton.reporting import COMPILED_BY, REASON, KernelRecord, note
@@ -77,6 +78,7 @@ class Carrier:
         return ptx
 
 
+@collector_paused()
 def compile_ttir(
     settings: Settings, text: str, metadata: dict[str, Any], options: Any, capability: int,
     instrumented: bool = False, descriptor_flags: Callable[[], int] = lambda: 0,

@@ -11,6 +11,7 @@ import pytest
 
 from tests.backend.any_addressing.programs import Matmul
 from tests.runtime.machines import FakeMachine, TorchLike
+from tileir.backend import executors
 from tileir.backend.runtime import native_launcher
 from tileir.backend.runtime.cache import Cache
 from tileir.backend.runtime.frontend_calls import FrontendKernels
@@ -57,7 +58,7 @@ def triton(monkeypatch, cache_folder):
 def machine(monkeypatch, triton):
     fake_machine = FakeMachine()
     calls = FrontendKernels(fake_machine, "sm_90a", fake_machine.load, Cache.usual())
-    monkeypatch.setattr(launcher, "gpu_calls", lambda: calls)
+    monkeypatch.setattr(executors, "gpu_calls", lambda: calls)
     return fake_machine
 
 
@@ -229,7 +230,7 @@ def test_without_a_driver_triton_launches(triton, monkeypatch):
     def none():
         raise LaunchError(Diagnostic("TIR0711", "no driver"))
 
-    monkeypatch.setattr(launcher, "gpu_calls", none)
+    monkeypatch.setattr(executors, "gpu_calls", none)
     launch(kernel, matmul_arguments())
     assert len(kernel.launched) == 1
 
