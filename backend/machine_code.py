@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from itertools import pairwise
 
 import attrs
@@ -42,6 +43,9 @@ _ALWAYS = 7
 _WORDS = {4: 1, 5: 2, 6: 4}
 """Registers that a load fills, by the field of its width."""
 
+_COMPARED = 8
+"""Cubins of one kernel that are compared with each other: what is known of them is kept."""
+
 
 @attrs.frozen
 class LoadsInFlight:
@@ -56,6 +60,7 @@ class LoadsInFlight:
     block: int
 
     @staticmethod
+    @lru_cache(_COMPARED)
     def of(cubin: bytes) -> LoadsInFlight:
         """The loads in flight of the kernel in an ELF file. A load sets a scoreboard, and
         instructions state the scoreboards that they wait for."""
@@ -86,6 +91,7 @@ class LoadsInFlight:
         return LoadsInFlight(min(together, default=0), largest)
 
 
+@lru_cache(_COMPARED)
 def independent_loads(cubin: bytes) -> int:
     """The maximum, over basic blocks, of the registers per thread that loads fill whose addresses
     do not depend on each other. No schedule can have more in flight. A load whose address depends
@@ -166,10 +172,8 @@ def _basic_blocks(cubin: bytes) -> Iterator[tuple[bool, list[tuple[int, int]]]]:
 
 def _instructions(code: bytes) -> list[tuple[int, int]]:
     """The instructions of machine code, each as its low and its high 8 bytes."""
-    return [
-        struct.unpack_from("<2Q", code, at)
-        for at in range(0, len(code) - INSTRUCTION_BYTES + 1, INSTRUCTION_BYTES)
-    ]
+    whole = len(code) - len(code) % INSTRUCTION_BYTES
+    return list(struct.iter_unpack("<2Q", code[:whole]))
 
 
 def _displacement(low: int, high: int) -> int:
