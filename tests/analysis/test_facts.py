@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+
 import pytest
 
 from tests.analysis.kernels import GRID, HEADER, LOOP, kernel, value_named
@@ -34,6 +36,21 @@ def test_a_fact_is_computed_once(fact: object) -> None:
     for function in functions * 2:
         assert analysis(function) == fact
     assert computed_for == functions
+
+
+def test_facts_end_with_their_function() -> None:
+    """A function may have the identity of one that no longer exists, and has facts of its own."""
+    computed: list[str] = []
+
+    @memoize
+    def analysis(function: Function) -> object:
+        computed.append(function.name)
+        return None
+
+    for _ in range(5):
+        analysis(kernel("  %v = add i32 %pid, 1\n"))
+        gc.collect()
+    assert len(computed) == 5
 
 
 # Ranges ------------------------------------------------------------------------------------------

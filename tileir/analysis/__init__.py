@@ -8,7 +8,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable
 from typing import TypeVar
-from weakref import WeakKeyDictionary
+from weakref import ref
 
 _S = TypeVar("_S")
 _F = TypeVar("_F")
@@ -19,15 +19,15 @@ def memoize(analysis: Callable[[_S], _F]) -> Callable[[_S], _F]:
     are immutable and compared by identity, so facts stay valid. Facts must not refer to their
     subject, or neither would ever be freed. Two threads may compute the same facts twice; the
     results are equivalent."""
-    memo: WeakKeyDictionary[_S, _F] = WeakKeyDictionary()
+    memo: dict[int, tuple[_F, ref[_S]]] = {}  # by the identity of a subject that exists
 
     @functools.wraps(analysis)
     def facts(subject: _S) -> _F:
-        try:
-            return memo[subject]
-        except KeyError:  # None is a result too
-            pass
-        result = memo[subject] = analysis(subject)
+        entry = memo.get(id(subject))
+        if entry is not None:
+            return entry[0]
+        result, key = analysis(subject), id(subject)
+        memo[key] = result, ref(subject, lambda _: memo.pop(key, None))
         return result
 
     return facts
