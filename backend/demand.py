@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from functools import lru_cache
 from itertools import product
 from typing import TYPE_CHECKING, Any, cast
 
@@ -178,6 +179,7 @@ def _halves(extent: int) -> Iterator[int]:
 _WARPS = 16
 
 
+@lru_cache(1024)
 def words(type: Type) -> int:
     """The 32-bit registers that a value of `type` takes, over all threads. An address counts as
     one, since most addresses are a common base and an offset. Buffers and descriptors take none."""

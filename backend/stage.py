@@ -8,6 +8,7 @@ from typing import Any, Generic, TypeVar, cast
 
 import attrs
 
+from tileir.analysis import memoize
 from tileir.errors import Diagnostic
 from tileir.ir import Function, Module
 from tileir.passmanager.registry import PassResult
@@ -81,7 +82,7 @@ class StageRun(Generic[_C]):
                 subject = self.module if name is None else self.module.functions[name]
                 if stage.applies(subject, self.context):
                     self._apply(stage, name, subject)
-            if stage.marker:
+            if stage.marker and stage.marker != self.module.stage:
                 self.module = self.module.evolve(stage=stage.marker)
             if stage.snapshot:
                 self.snapshots[stage.snapshot] = self.module
@@ -132,7 +133,12 @@ def with_attributes(function: Function, attributes: Mapping[str, Any]) -> Functi
 
 def has_op(function: Function, *mnemonics: str) -> bool:
     """Whether `function` contains an op with one of these mnemonics."""
-    return any(op.mnemonic in mnemonics for op in function.ops)
+    return not _mnemonics(function).isdisjoint(mnemonics)
+
+
+@memoize
+def _mnemonics(function: Function) -> frozenset[str]:
+    return frozenset([op.mnemonic for op in function.ops])
 
 
 def _result_and_context(answer: Any, context: Any) -> tuple[PassResult, Any]:

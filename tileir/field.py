@@ -268,6 +268,9 @@ def reader(schema: tuple[Field, ...]) -> Callable[[Any], tuple[Operand, ...]]:
         return _getter(tuple(names))
     if [f.kind for f in fields] == [FieldKind.VARIADIC]:
         return attrgetter(*names)
+    if len(fields) > 1 and not any(f.kind in SEVERAL for f in fields):
+        get = attrgetter(*names)
+        return lambda self: tuple([v for v in get(self) if v is not None])
 
     def read(self: Any) -> tuple[Operand, ...]:
         operands: list[Operand] = []

@@ -21,6 +21,9 @@ _WIDEST_BYTES = 64
 """Four of the widest accesses: the most contiguous bytes that one thread may own."""
 
 
+_ACCESSES = Effects.READ | Effects.WRITE
+
+
 class AccessWidths:
     """Alignment facts of one function, as the memory rules need them. They are computed on first
     use, since many functions access memory by blocks of tensors alone."""
@@ -115,7 +118,7 @@ def is_access(op: Op) -> bool:
     first = inputs[0].type if inputs else None
     if not isinstance(first, Tile) or not isinstance(first.element, Pointer):
         return False
-    return bool(op.effects & (Effects.READ | Effects.WRITE))
+    return bool(op.effects & _ACCESSES)
 
 
 def shapes_of_streams(function: Function) -> frozenset[Vector]:

@@ -478,13 +478,18 @@ def _layout_from_operands(op: Op, planned: Layout | None) -> Layout | None:
     return source.slice(axis)
 
 
+_TILES = (Tile, Buffer)
+
+
 def _is_tile(operand: Operand) -> bool:
-    return isinstance(operand.type, (Tile, Buffer))
+    return isinstance(operand.type, _TILES)
 
 
 def _of_scalars(op: Op) -> bool:
     """Whether layouts do not constrain an op, which is then kept with its operands."""
-    return not any(map(_is_tile, op.results)) and not any(map(_is_tile, op.operands))
+    return not any(
+        [isinstance(v.type, _TILES) for v in (*op.results, *op.operands)]  # noqa: C419 - faster
+    )
 
 
 def _laid_out(type: Type, layout: Layout) -> Type:

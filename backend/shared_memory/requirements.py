@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import attrs
 
 from tileir.analysis.cfg import cfg
-from tileir.analysis.uses import base_pointer, definitions
+from tileir.analysis.uses import base_pointer, definitions, uses
 from tileir.backend.layouts.shape_ops import stays
 from tileir.backend.target import STATIC_SHARED_BYTES
 from tileir.effects import Effects
@@ -77,11 +77,10 @@ class SharedMemoryPlan:
 def needs(function: Function) -> dict[Op, SharedRequirement]:
     """The requirement of each op of `function`, in order. Raises CompileError (TIR0709) for a tile
     without a layout."""
-    read = {value for op in function.ops for value in op.operands}
     requirements: dict[Op, SharedRequirement] = {}
     for op in function.ops:
         need = NEEDS.get(op.mnemonic)
-        if need is None or (_broadcasts(op) and op.results[0] not in read):
+        if need is None or (_broadcasts(op) and op.results[0] not in uses(function)):
             continue
         check_layouts(op)
         if size := need(op):

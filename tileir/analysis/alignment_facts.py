@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from math import gcd
 
 import attrs
@@ -87,12 +88,14 @@ def step_of(type: Type) -> int:
     return element.pointee.bytes if isinstance(element, Pointer) else 1
 
 
+@lru_cache(1024)
 def unknown(type: Type) -> Alignment:
     """Nothing but the type is known."""
     ones = (1,) * len(extents(type))
     return Alignment(ones, ones, ones, step_of(type))
 
 
+@lru_cache(1024)
 def uniform(type: Type, multiple: int) -> Alignment:
     """All elements equal, and a multiple of `multiple`."""
     shape = extents(type)
@@ -113,7 +116,9 @@ def of_parameter(parameter: Parameter) -> Alignment:
     promise = parameter.attributes
     multiple = power_of_two(promise.aligned or promise.multiple_of or 1)
     facts = unknown(parameter.type)
-    return attrs.evolve(facts, multiple=(multiple,) * len(facts.multiple))
+    return Alignment(
+        (multiple,) * len(facts.multiple), facts.contiguity, facts.constancy, facts.step
+    )
 
 
 def power_of_two(number: int) -> int:

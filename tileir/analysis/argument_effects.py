@@ -64,7 +64,7 @@ def effects(function: Function) -> ArgumentEffects:
         p.value: NOTHING for p in function.parameters if _points(p.type)
     }
     elsewhere = NOTHING
-    for op in function.ops:
+    for op in _pointer_ops(function):
         for pointer, access in _accesses(op):
             sources = reached.get(pointer, _UNKNOWN) if isinstance(pointer, Value) else _UNKNOWN
             for source in sources & accesses.keys():
@@ -82,6 +82,16 @@ _UNKNOWN = frozenset((ELSEWHERE,))
 @lru_cache(1024)
 def _points(type: Type) -> bool:
     return isinstance(element_of(type), (Pointer, Descriptor))
+
+
+@memoize
+def _pointer_ops(function: Function) -> list[Op]:
+    """The ops that read or define pointers, in order."""
+    return [
+        op
+        for op in function.ops
+        if any([_points(v.type) for v in (*op.operands, *op.results)])  # noqa: C419 - faster
+    ]
 
 
 @memoize
@@ -104,7 +114,7 @@ def underlying_parameters(function: Function) -> Mapping[Value, frozenset[Value]
 def _strangers(function: Function) -> set[Value]:
     """Pointers that may come from no parameter: loaded, made of numbers, literal."""
     strangers: set[Value] = set()
-    for op in function.ops:
+    for op in _pointer_ops(function):
         result = [v for v in op.results if _points(v.type)]
         if result:
             pointers = [v for v in op.inputs if _points(v.type)]
@@ -128,7 +138,7 @@ def _flows(function: Function) -> dict[Value, list[Value]]:
             if isinstance(source, Value) and _points(source.type):
                 flows.setdefault(source, []).extend(targets)
 
-    for op in function.ops:
+    for op in _pointer_ops(function):
         result = [v for v in op.results if _points(v.type)]
         if result and not op.effects & ~Effects.TRAP:
             add(op.inputs, result)
@@ -139,6 +149,9 @@ def _flows(function: Function) -> dict[Value, list[Value]]:
     return flows
 
 
+_ACCESSES = Effects.READ | Effects.WRITE
+
+
 def _accesses(op: Op) -> list[tuple[Operand, PointerAccess]]:
     """The addresses `op` uses, and how. The first operand of an access is its address."""
     pointers = [v for v in op.operands if _points(v.type)]
@@ -147,7 +160,7 @@ def _accesses(op: Op) -> list[tuple[Operand, PointerAccess]]:
     effects_ = op.effects
     if Effects.OUTSIDE in effects_ or (Effects.CONTROL in effects_ and not op.successors):
         return [(p, ANYTHING) for p in pointers]
-    if not effects_ & (Effects.READ | Effects.WRITE):
+    if not effects_ & _ACCESSES:
         result = any(_points(v.type) for v in op.results)
         reading = op.results and not result and not _compares(op)
         return [(p, PointerAccess(escapes=True)) for p in pointers] if reading else []
