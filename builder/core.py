@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, Any, cast
 
 import attrs
@@ -25,6 +25,24 @@ from tileir.verify import verify as check
 
 if TYPE_CHECKING:
     from tileir.builder.builder import Builder
+
+
+class _AtLocation:
+    """The context of `Core.at_location`, one per statement of a frontend's source: a class, because
+    a generator takes three times as long."""
+
+    __slots__ = ("before", "core", "location")
+
+    def __init__(self, core: Core, location: Location) -> None:
+        self.core, self.location = core, location
+
+    def __enter__(self) -> None:
+        core = self.core
+        self.before = core.tracking, core.fixed
+        core.tracking, core.fixed = False, self.location
+
+    def __exit__(self, *error: object) -> None:
+        self.core.tracking, self.core.fixed = self.before
 
 
 class Core:
@@ -63,16 +81,10 @@ class Core:
         """The location of the call of the builder, for errors."""
         return self.fixed or self.places.caller()
 
-    @contextmanager
-    def at_location(self, location: Location) -> Generator[None]:
+    def at_location(self, location: Location) -> AbstractContextManager[None]:
         """Within this context every op gets `location`, a place in a frontend's own source, and so
         do errors. Raises BuildError (TIR0803) for anything but a Location."""
-        before = self.tracking, self.fixed
-        self.tracking, self.fixed = False, known_place(location)
-        try:
-            yield
-        finally:
-            self.tracking, self.fixed = before
+        return _AtLocation(self, known_place(location))
 
     # Insertion -------------------------------------------------------------------------------
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from enum import Enum
 from itertools import chain
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import attrs
@@ -169,7 +170,7 @@ class Function:
 
     def evolve(self, **changes: Any) -> Function:
         """Return a copy with fields changed."""
-        return attrs.evolve(self, **changes)
+        return Function(**{**_fields_of_function(self), **changes})
 
     def __str__(self) -> str:
         return function_text(self)
@@ -186,7 +187,7 @@ class Function:
         same = len(blocks) == len(self.blocks) and all(
             a is b for a, b in zip(blocks.values(), self.blocks.values(), strict=True)
         )
-        return self if same else attrs.evolve(self, blocks=dict(blocks))
+        return self if same else self.evolve(blocks=dict(blocks))
 
 
 @attrs.frozen(eq=False)
@@ -248,7 +249,7 @@ class Module:
 
     def evolve(self, **changes: Any) -> Module:
         """Return a copy with fields changed."""
-        return attrs.evolve(self, **changes)
+        return Module(**{**_fields_of_module(self), **changes})
 
     def __str__(self) -> str:
         return module_text(self)
@@ -265,7 +266,7 @@ class Module:
         same = len(functions) == len(self.functions) and all(
             a is b for a, b in zip(functions.values(), self.functions.values(), strict=True)
         )
-        return self if same else attrs.evolve(self, functions=dict(functions))
+        return self if same else self.evolve(functions=dict(functions))
 
     def kernel(self, name: str | None = None) -> Function:
         """Return the kernel called `name`, or the only kernel if `name` is None. Raises
@@ -277,3 +278,14 @@ class Module:
                 raise KeyError(f"the module has several kernels, name one of: {names}")
             raise KeyError(f"no kernel{'' if name is None else f' {name}'}; there are: {names}")
         return result[0]
+
+
+def _fields_of(kind: type[Any]) -> Callable[[Any], dict[str, Any]]:
+    """The function that reads all fields of a `kind` by one C call: stages make many copies, and
+    `attrs.evolve` reads the fields one by one."""
+    names = [field.name for field in attrs.fields(kind)]
+    read = attrgetter(*names)
+    return lambda instance: dict(zip(names, read(instance), strict=True))
+
+
+_fields_of_function, _fields_of_module = _fields_of(Function), _fields_of(Module)

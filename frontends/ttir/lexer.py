@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from operator import itemgetter
 from typing import Any
 
 import attrs
@@ -49,6 +50,13 @@ _TOKEN = rf"""(?P<space>[ \t\r]+|//[^\n]*)
       | (?P<mark>[-=:,(){{}}<>\[\]*?+/|])"""
 
 _TOKENS, _LINES = re.compile(_TOKEN, re.VERBOSE), re.compile(_STATEMENT + _TOKEN, re.VERBOSE)
+_PARTS = itemgetter(
+    *[
+        _LINES.groupindex[part] - 1
+        for part in ("result", "name", "head", "options", "attributes", "types", "place")
+    ]
+)
+_NAME_OF_OP = _LINES.groupindex["name"]
 _HEAD = re.compile(rf"({_VALUE})|({_NAME})|({_NUMBER})")
 
 
@@ -114,7 +122,6 @@ class StatementLine(Token):
 
 
 _BOOLEANS: dict[str, Any] = {"true": True, "false": False}
-_PARTS = ("result", "name", "head", "options", "attributes", "types", "place")
 
 
 def tokens(text: str, file: str, lines: bool = False) -> Iterator[Token]:
@@ -128,14 +135,15 @@ def tokens(text: str, file: str, lines: bool = False) -> Iterator[Token]:
             break
         place, kind = end, match.lastgroup or ""
         if kind == "statement":
-            column = match.start("name") - start + 1
-            yield StatementLine(
-                kind, match[0], line, column, *[part or "" for part in match.group(*_PARTS)]
-            )
-        elif kind not in ("space", "table"):
-            yield Token(kind, match[0], line, begin - start + 1)
-        if kind in ("end", "statement", "table"):
+            column = match.start(_NAME_OF_OP) - start + 1
+            yield StatementLine(kind, match[0], line, column, *_PARTS(match.groups("")))
+            line, start = line + 1, end
+        elif kind == "table":
             line, start = line + match[0].count("\n"), end
+        elif kind != "space":
+            yield Token(kind, match[0], line, begin - start + 1)
+            if kind == "end":
+                line, start = line + 1, end
     if place < len(text):
         at = Location(file, line, place - start + 1)
         raise error_at(f"{text[place]!r} does not belong here", at)

@@ -37,7 +37,7 @@ class Locations:
         return self._cache[text]
 
     def _resolve(self, text: str, depth: int) -> Location | None:
-        stated = _PLACE.search(text)
+        stated = _PLACE.search(text) if '"' in text else None
         if stated:
             # MLIR counts columns from 1, Triton gives some as 0.
             return Location(stated[1], int(stated[2]), max(int(stated[3]), 1))

@@ -35,12 +35,14 @@ def elementwise(function: Callable[[Thread, Any], Any] | Element) -> Rule:
         near = _neighbours(lowering, op, count)
         computed: dict[tuple[str, ...], tuple[Any, ...]] = {}
         rows: list[tuple[Any, ...]] = []
-        for register, own in enumerate(zip(*columns, strict=True)):
-            first, distance = near[register]
-            if distance:
-                rows.append((_plus(lowering.thread, op, rows[first][0], distance),))
+        for register, handles in enumerate(zip(*columns, strict=True)):
+            if near is not None and near[register][0] != register:
+                first, distance = near[register]
+                of_first = rows[first]
+                if distance:
+                    of_first = (_plus(lowering.thread, op, of_first[0], distance),)
+                rows.append(of_first)
                 continue
-            handles = own if first == register else tuple([column[first] for column in columns])
             results = computed.get(handles)
             if results is None:
                 value = function(lowering.thread, op, *handles)
@@ -56,17 +58,17 @@ _EQUAL = frozenset({"icmp", "fcmp", "sdiv", "udiv"})
 of their number, or divided by it."""
 _CONSECUTIVE = frozenset({"srem", "urem"})
 """Ops whose results are consecutive for neighbours that do not reach the divisor."""
+_GROUPED = _EQUAL | _CONSECUTIVE
 
 
-def _neighbours(lowering: Lowering, op: Op, count: int) -> Sequence[tuple[int, int]]:
+def _neighbours(lowering: Lowering, op: Op, count: int) -> Sequence[tuple[int, int]] | None:
     """For each register, the first register of its group, and the difference of its result from
-    that of the first one."""
+    that of the first one; None where each register is a group."""
     kind, name = op.results[0].type, op.mnemonic
-    alone = [(register, 0) for register in range(count)]
-    if count == 1 or not isinstance(kind, Tile) or name not in _EQUAL | _CONSECUTIVE:
-        return alone
+    if name not in _GROUPED or count == 1 or not isinstance(kind, Tile):
+        return None
     if lowering.part is not None:
-        return alone
+        return None
     facts = [lowering.contiguity.facts.of(v) for v in op.results]
     if name in _EQUAL:
         groups = zip(*(fact.constancy for fact in facts), strict=True)
@@ -76,7 +78,7 @@ def _neighbours(lowering: Lowering, op: Op, count: int) -> Sequence[tuple[int, i
         along = max(range(len(runs)), key=lambda d: runs[d])
         sizes = [n & -n if d == along else 1 for d, n in enumerate(runs)]
     if max(sizes) == 1 or _breaks_groups(kind.layout, sizes):
-        return alone
+        return None
     first: dict[tuple[int, ...], int] = {}
     where = kind.layout.registers
     leaders = [first.setdefault(tuple(map(floordiv, at, sizes)), r) for r, at in enumerate(where)]
