@@ -22,9 +22,7 @@ from tileir.analysis.loops import Loop, loops
 from tileir.analysis.uses import uses
 from tileir.backend.compile import warp_specialized
 from tileir.backend.options import Options
-from tileir.backend.runtime.cache import Cache
 from tileir.backend.runtime.disjoint import separate, separation
-from tileir.backend.runtime.dispatch import STREAM
 from tileir.backend.target import target as target_named
 from tileir.errors import TileirError
 from tileir.executor import KernelCall, Parts, descriptor_parts
@@ -62,6 +60,8 @@ def options_with_maps(
     chosen = _options_alone(module, kernel, options, target)
     chosen = chosen or _options_of_concurrent_blocks(module, kernel, options, target)
     if chosen and compiles_for_others():
+        from tileir.backend.runtime.cache import Cache  # few processes compile for others
+
         Cache.usual().compile(_separate_arrays(module, kernel), target, Options.of(chosen), kernel)
     return chosen
 
@@ -488,6 +488,8 @@ class _Resolve:
         parts = {i + k for i, rank in self.ranks.items() for k in range(1, 1 + 2 * rank)}
         self.first = [i for i in range(len(parameters)) if i not in parts]
         """The parameter, or the first of several, that each argument is for."""
+        from tileir.backend.runtime.dispatch import STREAM  # compiling alone does not need it
+
         self.names = (*(self.parameters[i] for i in self.first), STREAM)
         self._variants: dict[tuple[frozenset[int], frozenset[int]], Module] = {}
 
