@@ -299,17 +299,15 @@ class ComponentLayouts:
         delivered = delivered or self._rows_of_lanes(root)
         if delivered is not None:
             return delivered
-        cheapest = next(iter(candidates))
-        if len(candidates) > 1:
-            cheapest = min(
-                candidates,
-                key=lambda c: (
-                    sum(v.cost_in(c, self.anchors) for v in votes)
-                    + self._cost_of_reloads(root, c)
-                    + (carried.cost(c, votes, self.anchors) if carried else 0)
-                ),
-            )
-        return self.anchors.of_functions(tile, self._members(root), cheapest) or cheapest
+        cheapest = min(
+            candidates,
+            key=lambda c: (
+                sum(v.cost_in(c, self.anchors) for v in votes)
+                + self._cost_of_reloads(root, c)
+                + (carried.cost(c, votes, self.anchors) if carried else 0)
+            ),
+        )
+        return self._of_functions(root, tile, cheapest) or cheapest
 
     def _reductions_in_loops(self, root: Value) -> CarriedReductions | None:
         """The reductions of a component by loops; None if there are none."""
@@ -382,16 +380,29 @@ class ComponentLayouts:
         keep = all(op.elementwise or op.successors or is_access(op) for op in further)
         if not keep or not results.issubset(members):
             return None
+        rows, votes = self._divided_rows(root), self.votes.get(root, ())
+        return rows if all(rows and not v.cost_in(rows, self.anchors) for v in votes) else None
+
+    def _divided_rows(self, root: Value) -> Layout | None:
+        """The layout in which the lanes that share rows divide the results of all reductions of a
+        component; None where they have several or none."""
         from tileir.backend.layouts.reduction_plan import divided_result
 
         layouts = set[Layout | None]()
-        for op, _ in sources:
-            source = self._laid_out_source(op.inputs[0])
+        for op, _ in self.reductions.get(root, ()):
+            source = self._laid_out_source(op.inputs[0]) if op.mnemonic == "reduce" else None
             layouts.add(None if source is None else divided_result(op, source))
-        layout = layouts.pop()
-        votes = self.votes.get(root, ())
-        accepted = all(layout and v.cost_in(layout, self.anchors) == 0 for v in votes)
-        return layout if accepted and not layouts else None
+        return layouts.pop() if len(layouts) == 1 else None
+
+    def _of_functions(self, root: Value, tile: Tile, cheapest: Layout) -> Layout | None:
+        """A layout for a component in which threads compute fewer functions than in the `cheapest`
+        one to move, if that spares more than a conversion takes: lanes that share rows divide
+        them, or each thread has other elements. None for others."""
+        layout = self.anchors.of_functions(tile, self._members(root), cheapest)
+        divided = self._divided_rows(root) if layout is not None else None
+        if layout is None or divided is None or not self._can_be_scanned(root, divided):
+            return layout
+        return divided if divided.size("register") <= layout.size("register") else layout
 
     def _cost_of_reloads(self, root: Value, layout: Layout) -> int:
         """The bytes that all threads load for the operands that are loaded in `layout`."""

@@ -12,9 +12,10 @@ import pytest
 from tileir import interpret
 from tileir.backend import Options, compile as compile_kernel
 from tileir.backend.executors import SimtExecutor
-from tileir.builder import F16, F32, Builder, arg, pointer
+from tileir.builder import F16, F32, I32, Builder, arg, pointer
 
 ROWS, COLUMNS = 64, 128
+MATRIX = 128, 32
 
 
 def scale_columns(functions: int, *, dot: bool = True) -> Any:
@@ -59,3 +60,51 @@ def test_threads_agree_with_the_interpreter(functions):
     interpret(scale_columns(functions), "k", (1,), [x, y, v, expected])
     SimtExecutor("sm_90a").launch(scale_columns(functions), "k", 1, [x, y, v, actual], num_warps=4)
     np.testing.assert_allclose(actual, expected, rtol=1e-2, atol=1e-2)
+
+
+def sums_in_logarithms(*, merged: bool) -> Any:
+    """The logarithms of sums of powers of rows, for each of `n` groups of matrices: the results of
+    matrices are added as powers (four functions of a row), or as they are (one function)."""
+    b, kind = Builder(), arg(pointer(F32), aligned=16)
+    with b.kernel("k", n=I32, x=kind, y=kind) as (n, x, y):
+        row, column = b.arange(MATRIX[0]), b.arange(MATRIX[1])
+        at = row[:, None] * MATRIX[1] + column[None, :]
+        with b.for_(0, n) as i:
+            sums = b.var(b.zeros(MATRIX[0]))
+            with b.for_(0, n) as j:
+                tile, old = (x + (at + (i * n + j) * MATRIX[0] * MATRIX[1])).load(), sums.get()
+                most = tile.max(axis=1)
+                powers = (tile - most[:, None]).exp2(fast="approx").sum(axis=1)
+                value = most + powers.log2(fast="approx")
+                if merged:
+                    high = b.maximum(old, value)
+                    both = (old - high).exp2(fast="approx") + (value - high).exp2(fast="approx")
+                    sums.set(high + both.log2(fast="approx"))
+                else:
+                    sums.set(old + value)
+            (y + (row + i * MATRIX[0])).store(sums.get())
+    return b.module()
+
+
+def functions_of_a_thread(module: Any) -> tuple[int, int]:
+    """How many exponentials and logarithms a thread computes for a matrix."""
+    ptx = compile_kernel(module, "sm_90a", Options(num_warps=4)).ptx
+    return len(re.findall(r"ex2\.", ptx)), len(re.findall(r"lg2\.", ptx))
+
+
+def test_lanes_that_share_rows_divide_functions_of_the_rows():
+    """A thread has 32 elements of a matrix, and 8 lanes share 8 rows. Each of these computes the
+    four functions of one row, although a store outside of the loop has every row in one lane. One
+    function of the 8 rows takes no longer than an exchange."""
+    assert functions_of_a_thread(sums_in_logarithms(merged=True)) == (32 + 2, 2)
+    assert functions_of_a_thread(sums_in_logarithms(merged=False)) == (32, 8)
+
+
+@pytest.mark.parametrize("merged", [False, True])
+def test_divided_functions_agree_with_the_interpreter(merged):
+    x = np.random.default_rng(0).normal(size=4 * MATRIX[0] * MATRIX[1]).astype(np.float32)
+    expected, actual = (np.zeros(2 * MATRIX[0], np.float32) for _ in range(2))
+    module = sums_in_logarithms(merged=merged)
+    interpret(module, "k", (1,), [2, x, expected])
+    SimtExecutor("sm_90a").launch(module, "k", 1, [2, x, actual], num_warps=4)
+    np.testing.assert_allclose(actual, expected, rtol=1e-4, atol=1e-4)
