@@ -43,7 +43,6 @@ def test_the_page_on_stability_counts_the_recorded_programs() -> None:
     [
         (register_limit._FEWEST, "at least {} % of the registers"),
         (register_limit._FEWEST_OF_DOTS, "({} % if the kernel has dots"),
-        (register_limit._FEWEST_OF_WARPGROUPS, "{} % if warpgroups compute these)"),
         (register_limit._LEAST, "| {} % |"),
         (register_limit._LEAST_OF_LOADS, "| {} % |"),
     ],
