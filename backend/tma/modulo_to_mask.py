@@ -354,9 +354,9 @@ def _results_along(function: Function, op: Any, tile_dim: TileDim) -> list[TileD
         tested = isinstance(op, CondBranch) and op.condition is value
         return None if tested else [(v, dim) for v in passed_to(function, op, value)]
     if isinstance(op, Dot):
-        operands = {(op.a, 0), (op.b, 1), (op.c, 0), (op.c, 1)}
-        is_repeated = sum(v is value for v in (op.a, op.b, op.c)) > 1
-        return [(op.result, dim)] if (value, dim) in operands and not is_repeated else None
+        dims_of = ((op.a, (0,)), (op.b, (1,)), (op.c, (0, 1)))
+        is_kept = all(dim in dims for operand, dims in dims_of if operand is value)
+        return [(op.result, dim)] if is_kept else None
     if op.elementwise or op.is_identity or isinstance(op, GetElementPtr):
         return [(v, dim) for v in op.results]
     if isinstance(op, ExpandDims):

@@ -336,7 +336,10 @@ LANE_OPS = [
     ("dot a", (2, 4), "dot f32{r} %v, f32<4, 8> 1.0, 0.0", (2, 8)),
     ("dot b", (4, 8), "dot f32{r} f32<2, 4> 1.0, %v, 0.0", (2, 8)),
     ("dot c", (2, 8), "dot f32{r} f32<2, 4> 1.0, f32<4, 8> 1.0, %v", (2, 8)),
-    ("dot twice", (4, 4), "dot f32{r} %v, %v, 0.0", (4, 4)),
+    ("dot a b", (4, 4), "dot f32{r} %v, %v, 0.0", (4, 4)),
+    ("dot a c", (4, 4), "dot f32{r} %v, f32<4, 4> 1.0, %v", (4, 4)),
+    ("dot b c", (4, 4), "dot f32{r} f32<4, 4> 1.0, %v, %v", (4, 4)),
+    ("dot a b c", (4, 4), "dot f32{r} %v, %v, %v", (4, 4)),
     ("elementwise", (4, 8), "fmul f32{r} %v, %v", (4, 8)),
 ]  # fmt: skip
 """Ops by name, the shape of their operand `%v`, and the text and the shape of their result."""

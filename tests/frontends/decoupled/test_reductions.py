@@ -52,6 +52,16 @@ def test_blocks_of_a_reduction_are_joined(op: str, extra: str) -> None:
     check_blocks(op, extra, "interpreter")
 
 
+@for_each(("dtype", "large"), [("int32", 2**28 + 1), ("int64", 2**56 + 1), ("float32", 2**21 + 1),
+                               ("float64", 2**49 + 0.5)])  # fmt: skip
+@for_each("op", ["rsum", "rmax", "rmin"])
+def test_parts_have_every_bit_of_what_is_reduced(dtype: str, large: Any, op: str) -> None:
+    """The parts of a sum cancel, but for their last bits."""
+    A = np.array([[large] * 4 + [1 - large] * 4] * 2, dtype)
+    result = reduction_function(op, "out.block(x:2, k:4);", reduced="A[x, k]")(A)
+    assert (result == result.dtype.type({"rsum": 4, "rmax": large, "rmin": 1 - large}[op])).all()
+
+
 @pytest.mark.sampled(1)
 @ON
 @pytest.mark.parametrize("op", ["rsum", "rmax", "rmin"])
