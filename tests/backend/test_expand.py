@@ -1,5 +1,6 @@
 """Descriptors, scaled matmuls and guarded scans through the lowering, against the interpreter."""
 
+import itertools
 from typing import ClassVar
 
 import numpy as np
@@ -12,6 +13,7 @@ from tileir.backend.driver.launch import StridedTensor, pack
 from tileir.backend.executors import SimtExecutor
 from tileir.backend.transforms.op_builder import OpBuilder
 from tileir.errors import LaunchError
+from tileir.executor import executor
 from tileir.ops.control import Return
 from tileir.types import I8, I32, I64
 from tileir.values import constant
@@ -116,6 +118,35 @@ entry:
         x[::2, ::2] if strided else x,
         np.zeros((3, 4), np.float32),
     )
+
+
+@pytest.mark.parametrize(("kind", "least"), [("i32", -(1 << 31)), ("i64", -(1 << 63))])
+def test_a_tensor_of_a_negative_extent_has_no_elements(kind, least):
+    module = textual.parse(f"""tir 1.0
+
+define kernel void @k(i32* %x, i32* %y, i32* %z, {kind} %m, {kind} %n) {{
+entry:
+  %d = make_descriptor tensor_desc<i32<4, 4>> %x, [%m, i32 4], [%n, i32 1]
+  %e = make_descriptor tensor_desc<i32<4, 4>> %y, [%m, i32 4], [%n, i32 1]
+  %f = make_descriptor tensor_desc<i32<4, 4>> %z, [%m, i32 4], [%n, i32 1]
+  %v = descriptor_load i32<4, 4> %d, 0, 0
+  %one = splat i32<4, 4> i32 1
+  %w = add i32<4, 4> %v, %one
+  descriptor_store %e, %w, 0, 0
+  descriptor_reduce %f, %w, 0, 0 {{op = add}}
+  ret
+}}
+""")
+    x = np.arange(1, 17, dtype=np.int32)
+    for m, n in itertools.product((least, -2, 0, 3, 4), repeat=2):
+        inside = np.zeros((4, 4), bool)
+        inside[: max(m, 0), : max(n, 0)] = True
+        expected = np.where(inside, x.reshape(4, 4) + 1, 0).reshape(-1)
+        for on in ("interpreter", "cpu", "simt"):
+            y, z = np.zeros((2, 16), np.int32)
+            executor(on).launch(module, "k", (1, 1, 1), [x, y, z, m, n])
+            np.testing.assert_array_equal(y, expected)
+            np.testing.assert_array_equal(z, expected)
 
 
 def test_what_a_launch_passes_for_a_descriptor():
