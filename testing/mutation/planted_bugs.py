@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tileir.testing.mutation.bug import Bug, bugs_in
 from tileir.testing.mutation.planted_bugs_of_analyses import BUGS_OF_ANALYSES
+from tileir.testing.mutation.planted_bugs_of_bounds import BUGS_OF_BOUNDS
 from tileir.testing.mutation.planted_bugs_of_executors import BUGS_OF_EXECUTORS
 from tileir.testing.mutation.planted_bugs_of_frontends import BUGS_OF_FRONTENDS
 from tileir.testing.mutation.planted_bugs_of_instructions import BUGS_OF_INSTRUCTIONS
@@ -310,5 +311,5 @@ BUGS: tuple[Bug, ...] = (
     *_PASSES, *_ALGEBRA, *_CORE, *_BARRIERS, *_LARGE, *_ROTATED, *BUGS_OF_WARP_SPECIALIZATION,
     *BUGS_OF_MEMORY, *BUGS_OF_FRONTENDS, *BUGS_OF_LAYOUTS, *BUGS_OF_EXECUTORS,
     *BUGS_OF_INSTRUCTIONS, *BUGS_OF_ANALYSES, *BUGS_OF_SYNCHRONIZATION, *BUGS_OF_TENSORS,
-    *BUGS_OF_LANGUAGES, *BUGS_OF_RACES, *BUGS_OF_TYPES,
+    *BUGS_OF_LANGUAGES, *BUGS_OF_RACES, *BUGS_OF_TYPES, *BUGS_OF_BOUNDS,
 )  # fmt: skip
