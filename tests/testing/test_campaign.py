@@ -208,6 +208,7 @@ def test_runs_that_are_done_out_of_order_count_in_order(tmp_path, monkeypatch):
 
 def test_a_program_that_never_ends_fails(tmp_path, monkeypatch):
     monkeypatch.setattr(explorer, "_TIME_LIMIT", 0.2)
+    monkeypatch.setattr(explorer, "_WAITING", 2)
     monkeypatch.setattr(explorer, "check", lambda _: time.sleep(30))
     record = explorer.run("dce", 0, 1, tmp_path)
     assert record.open == {"0": "TimeoutError: over 0.2 s"}
