@@ -44,6 +44,9 @@ class _SetsByBits(dict[int, Effects]):
 _BY_BITS = _SetsByBits()
 """Sets of effects by their bits: a table, because passes intersect sets very often."""
 
+ACCESSES = Effects.READ | Effects.WRITE
+"""Effects of ops that access memory: an op has one of them, or both."""
+
 
 class Numerics:
     """The largest error of a result: `ulp` 0 with `exact` False is correct

@@ -9,7 +9,7 @@ from tileir.analysis.cfg import cfg
 from tileir.backend.shared_memory.hazards import MemoryUses, uses_of
 from tileir.backend.shared_memory.requirements import SharedMemoryPlan
 from tileir.backend.simt.barrier_removal import Site
-from tileir.effects import Effects
+from tileir.effects import ACCESSES, Effects
 from tileir.ir import Function
 from tileir.op import Op
 from tileir.types import Pointer, element_of
@@ -100,7 +100,7 @@ def _deciding(op: Any) -> list[Operand]:
     operands: list[Any] = [getattr(op, n) for n in _PLACES.get(op.mnemonic, ())]
     if op.successors:
         operands += list(op.inputs)
-    if op.effects & (Effects.READ | Effects.WRITE):
+    if op.effects & ACCESSES:
         operands += [v for v in op.inputs if isinstance(element_of(v.type), Pointer)]
         operands += [getattr(op, n, None) for n in ("mask", "predicate")]
     flat = [x for v in operands for x in (v if isinstance(v, tuple) else (v,))]

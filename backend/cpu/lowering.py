@@ -20,7 +20,7 @@ from tileir.backend.cpu.thread import CpuThread
 from tileir.backend.layouts.access_widths import AccessWidths
 from tileir.backend.nvptx.text import symbol
 from tileir.backend.target import Target
-from tileir.effects import Effects
+from tileir.effects import ACCESSES
 from tileir.errors import CompileError, Diagnostic
 from tileir.field import Successor
 from tileir.ir import Block, Function, InlineHint, Module
@@ -95,7 +95,7 @@ class CpuLowering(Lowering):
 
     def _guard(self, op: Op) -> BoundsGuard | None:
         """The memory that `op` may access, by its pointer operand."""
-        if not op.effects & (Effects.READ | Effects.WRITE) or not op.inputs:
+        if not op.effects & ACCESSES or not op.inputs:
             return None
         return BoundsGuard(self._record_of(op.inputs[0]), op.mnemonic, op.location)
 
@@ -115,7 +115,7 @@ class CpuLowering(Lowering):
         op = self.origin(pointer)
         while op is not None and not isinstance(op, GlobalAddress):
             through = [x for x in op.inputs if isinstance(element_of(x.type), Pointer)]
-            moves = len(through) == 1 and not op.effects & (Effects.READ | Effects.WRITE)
+            moves = len(through) == 1 and not op.effects & ACCESSES
             op = self.origin(through[0]) if moves and through else None
         if op is None:
             return None

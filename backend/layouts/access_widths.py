@@ -10,7 +10,7 @@ from tileir.analysis.alignment import Alignment, Alignments, alignment
 from tileir.analysis.loops import loops
 from tileir.backend.stage import has_op
 from tileir.backend.target import LINE_BYTES
-from tileir.effects import Effects
+from tileir.effects import ACCESSES, Effects
 from tileir.ir import Function
 from tileir.layout import Vector
 from tileir.op import Op
@@ -19,9 +19,6 @@ from tileir.values import Operand
 
 _WIDEST_BYTES = 64
 """Four of the widest accesses: the most contiguous bytes that one thread may own."""
-
-
-_ACCESSES = Effects.READ | Effects.WRITE
 
 
 class AccessWidths:
@@ -118,7 +115,7 @@ def is_access(op: Op) -> bool:
     first = inputs[0].type if inputs else None
     if not isinstance(first, Tile) or not isinstance(first.element, Pointer):
         return False
-    return bool(op.effects & _ACCESSES)
+    return bool(op.effects & ACCESSES)
 
 
 def shapes_of_streams(function: Function) -> frozenset[Vector]:

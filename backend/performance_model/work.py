@@ -11,7 +11,7 @@ import attrs
 from tileir.analysis.induction import trip_count
 from tileir.analysis.loops import loops
 from tileir.analysis.uses import definitions
-from tileir.effects import Effects
+from tileir.effects import ACCESSES, Effects
 from tileir.ir import Function
 from tileir.op import Op
 from tileir.passes.fold import fold_op
@@ -116,7 +116,7 @@ def _elements(op: Op) -> float:
 
 def _bytes(op: Op) -> float:
     """The number of bytes that an access through pointers moves."""
-    if not op.effects & (Effects.READ | Effects.WRITE) or not op.inputs:
+    if not op.effects & ACCESSES or not op.inputs:
         return 0.0
     kind: Any = op.inputs[0].type
     element = element_of(kind)

@@ -26,7 +26,7 @@ from tileir.backend.shared_memory.thread_conflicts import (
     required_sync,
     spans_disjoint,
 )
-from tileir.effects import Effects
+from tileir.effects import ACCESSES, Effects
 from tileir.field import Successor
 from tileir.ir import Function
 from tileir.op import Op
@@ -43,7 +43,6 @@ SharedRange: TypeAlias = tuple[int, int, Op]
 _MOST_KEPT = 64
 """The number of accesses through one parameter that are tracked separately."""
 
-_TOUCHES = Effects.READ | Effects.WRITE
 
 ROLE = "gpu.role"
 
@@ -136,7 +135,7 @@ def uses_of(function: Function, memory: SharedMemoryPlan) -> MemoryUses:
     """The memory accesses of `function`, with shared memory allocated by `memory`. Accesses through
     parameters that are never written are omitted, unless an op releases."""
     pointers: dict[GlobalAccess, Operand] = {}
-    touching = [op for op in function.ops if op.effects & _TOUCHES]
+    touching = [op for op in function.ops if op.effects & ACCESSES]
     every = {
         op: op_accesses for op in touching if (op_accesses := _accesses(function, op, pointers))
     }

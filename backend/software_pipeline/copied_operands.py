@@ -14,7 +14,7 @@ from tileir.backend.layouts.access_widths import AccessWidths
 from tileir.backend.shared_memory.shared_tile import SharedTile
 from tileir.backend.software_pipeline.store_plan import Plan, Stored, StoredOperand
 from tileir.backend.target import VECTOR_BYTES
-from tileir.effects import Effects
+from tileir.effects import ACCESSES, Effects
 from tileir.ir import Block, Function
 from tileir.op import Op
 from tileir.ops.dot import Dot
@@ -24,8 +24,6 @@ from tileir.values import Operand, Value
 
 Needed: TypeAlias = Mapping[Dot, Sequence[StoredOperand]]
 """The operands that each dot of a block reads in shared memory."""
-
-_ACCESSES = Effects.READ | Effects.WRITE
 
 
 @attrs.frozen(eq=False, slots=False)
@@ -88,7 +86,7 @@ class CopiedOperands:
     @cached_property
     def begin(self) -> int:
         """The position of the first access in the block."""
-        return next(i for i, op in enumerate(self.block.ops) if op.effects & _ACCESSES)
+        return next(i for i, op in enumerate(self.block.ops) if op.effects & ACCESSES)
 
     @cached_property
     def place(self) -> Mapping[Op, int]:

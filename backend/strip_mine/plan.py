@@ -26,7 +26,7 @@ from tileir.backend.strip_mine.slicing import (
     slice_of,
     tiled_operands,
 )
-from tileir.effects import Effects
+from tileir.effects import ACCESSES, Effects
 from tileir.ir import Function
 from tileir.op import Op
 from tileir.types import Tile, shape_of
@@ -343,8 +343,7 @@ class Planner:
         accesses = [
             op
             for op in ops
-            if op.effects & (Effects.READ | Effects.WRITE)
-            and (op in plan.sinks or op in plan.kept or op in loads)
+            if op.effects & ACCESSES and (op in plan.sinks or op in plan.kept or op in loads)
         ]
         for position, after in enumerate(accesses):
             for before in accesses[:position]:

@@ -20,7 +20,7 @@ from tileir.analysis.loops import Loop, loops
 from tileir.analysis.polynomial import Iteration
 from tileir.analysis.uses import defining_blocks, uses
 from tileir.backend.warp_specialize.rings import RingPlan, StagedAccess
-from tileir.effects import Effects
+from tileir.effects import ACCESSES, Effects
 from tileir.ir import Function
 from tileir.op import Op
 from tileir.ops.atomic import AtomicRMW
@@ -28,7 +28,6 @@ from tileir.ops.descriptor import DescriptorReduce, DescriptorStore
 from tileir.types import AddressSpace, Descriptor, Pointer, element_of
 from tileir.values import Operand, Value
 
-_ACCESS = Effects.READ | Effects.WRITE
 _OBSERVABLE = Effects.READ | Effects.WRITE | Effects.SYNC | Effects.OUTSIDE
 
 
@@ -50,7 +49,7 @@ class InstanceAccesses:
         positions: dict[Op, tuple[str, int]] = {}
         for label, block in function.blocks.items():
             for index, op in enumerate(block.ops):
-                parameters = _parameters_of(function, op) if op.effects & _ACCESS else None
+                parameters = _parameters_of(function, op) if op.effects & ACCESSES else None
                 if parameters:
                     reached[op], positions[op] = parameters, (label, index)
                 elif op.effects is Effects.PURE:

@@ -18,6 +18,7 @@ from tileir.frontends.ttir.frame import RULES, RegionReader, rule
 from tileir.frontends.ttir.nodes import Operation
 from tileir.frontends.ttir.op_names import ADDRESS_CASTS, CASTS, ELEMENTWISE
 from tileir.op import lookup
+from tileir.ops.arith import Wrapping
 from tileir.types import (
     F8E4M3,
     F8E5M2,
@@ -118,7 +119,7 @@ def _same(f: RegionReader, s: Operation) -> Expr:
 def _may_promise(mnemonic: str) -> bool:
     """Whether an op of the IR can state that it does not wrap, which MLIR states of shifts, too."""
     kind = lookup(mnemonic)
-    return kind is not None and any(f.name == "overflow" for f in kind.schema)
+    return kind is not None and issubclass(kind, Wrapping)
 
 
 def _with_rounding(f: RegionReader, s: Operation) -> Expr:

@@ -9,8 +9,9 @@ from functools import lru_cache
 import attrs
 
 from tileir.analysis import memoize
+from tileir.effects import ACCESSES, Effects
 from tileir.ir import Function
-from tileir.op import Effects, Op
+from tileir.op import Op
 from tileir.types import I1, VOID, Descriptor, Pointer, Type, element_of
 from tileir.values import Operand, Value
 
@@ -149,9 +150,6 @@ def _flows(function: Function) -> dict[Value, list[Value]]:
     return flows
 
 
-_ACCESSES = Effects.READ | Effects.WRITE
-
-
 def _accesses(op: Op) -> list[tuple[Operand, PointerAccess]]:
     """The addresses `op` uses, and how. The first operand of an access is its address."""
     pointers = [v for v in op.operands if _points(v.type)]
@@ -160,7 +158,7 @@ def _accesses(op: Op) -> list[tuple[Operand, PointerAccess]]:
     effects_ = op.effects
     if Effects.OUTSIDE in effects_ or (Effects.CONTROL in effects_ and not op.successors):
         return [(p, ANYTHING) for p in pointers]
-    if not effects_ & _ACCESSES:
+    if not effects_ & ACCESSES:
         result = any(_points(v.type) for v in op.results)
         reading = op.results and not result and not _compares(op)
         return [(p, PointerAccess(escapes=True)) for p in pointers] if reading else []

@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 from tileir.analysis import memoize
 from tileir.analysis.cfg import cfg
-from tileir.effects import Effects
+from tileir.effects import ACCESSES
 from tileir.ir import Function
 from tileir.op import Op
 from tileir.types import Pointer, element_of
@@ -76,7 +76,7 @@ def _incoming(function: Function) -> dict[Value, list[Operand]]:
 def _result(op: Op, values: Mapping[Value, Roots]) -> Roots:
     """The parameters that a result of `op` may point into."""
     through = [_of(x, values) for x in op.inputs if _points(x)]
-    if op.effects & (Effects.READ | Effects.WRITE) or not through:
+    if op.effects & ACCESSES or not through:
         return None
     return _union(through)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, cast
 
-from tileir.effects import Effects
+from tileir.effects import ACCESSES, Effects
 from tileir.ir import Function, Module
 from tileir.op import Op
 
@@ -13,7 +13,7 @@ from tileir.op import Op
 def synchronises(op: Op) -> bool:
     """Whether other instances may see or change what `op` does: an atomic or volatile access. A
     barrier concerns one instance, and a fence orders nothing without these."""
-    return Effects.SYNC in op.effects and bool(op.effects & (Effects.READ | Effects.WRITE))
+    return Effects.SYNC in op.effects and bool(op.effects & ACCESSES)
 
 
 def pausing_functions(module: Module) -> set[str]:

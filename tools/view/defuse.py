@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 import attrs
 
 from tileir.analysis.cfg import cfg
-from tileir.effects import Effects
+from tileir.effects import ACCESSES
 from tileir.ir import Block, Function
 from tileir.op import Op
 from tileir.tools.view.clusters import (
@@ -132,7 +132,7 @@ def _style(op: Op) -> str:
         return "branch"
     if op.mnemonic in HEAVY:
         return "heavy"
-    return "memory" if op.effects & (Effects.READ | Effects.WRITE) else "box"
+    return "memory" if op.effects & ACCESSES else "box"
 
 
 def _frame(sheet: Sheet, block: Block, boxes: Sequence[_DefUseBox]) -> None:
