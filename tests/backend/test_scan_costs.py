@@ -95,7 +95,7 @@ def test_runs_are_joined_one_after_the_other_where_a_join_is_long(element, joins
 
 
 def test_threads_own_neighbours_that_are_a_stride_apart():
-    """No access finds neighbours for a vector, whoever owns them: 16 per thread are scanned alone,
+    """No access finds neighbours for a vector in any thread: 16 per thread are scanned alone,
     and lanes and warps exchange totals alone."""
     b = Builder()
     buffers = {n: arg(pointer(F32), aligned=16) for n in "xy"}
