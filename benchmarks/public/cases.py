@@ -151,8 +151,8 @@ def all_cases() -> dict[str, Case]:
     for package in (
         "liger", "unsloth", "fla", "fla_more", "flag_gems", "others", "inductor", "inductor_models",
         "tutorials", "matmuls", "gemms", "attentions", "mamba", "quantised", "single", "lmdeploy",
-        "servers", "training", "packages_more", "wider", "low_bits", "steps", "zoo", "vllm",
-        "sglang",
+        "servers", "training", "packages_more", "wider", "low_bits", "steps", "zoo",
+        "strangers", "strangers_more", "vllm", "sglang",
     ):  # fmt: skip  # sglang comes last, since it replaces a function of Triton
         import_module(f"cases_{package}")
     return CASES

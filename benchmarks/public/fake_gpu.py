@@ -356,9 +356,12 @@ def _values() -> dict[Any, Any]:
     def all_places(_mode, _op, tensor):
         return tensor.new_empty((tensor.numel(), tensor.dim()), dtype=torch.int64)
 
+    def once(_mode, _op, repeats, output_size=None):
+        return repeats.new_empty(repeats.numel() if output_size is None else output_size)
+
     return {
         aten._local_scalar_dense.default: one, aten.nonzero.default: all_places,
-        aten.equal.default: lambda *_: True,
+        aten.equal.default: lambda *_: True, aten.repeat_interleave.Tensor: once,
     }  # fmt: skip
 
 
