@@ -353,6 +353,10 @@ def test_what_is_not_affine() -> None:
          "  %a = descriptor_load f32<4> %d, 0", "r", "", ""),
         ("  %d = make_descriptor tensor_desc<f32<4>> %y, [%n, i32 1]\n  %t = splat f32<4> 1.0\n"
          "  descriptor_store %d, %t, 0", "", "w", ""),
+        ("  %p = bitcast f32** %x\n  %q = load f32* %p\n  store %q, 1.0", "r", "", "w"),
+        ("  %p = bitcast f32** %x\n  store %p, %y", "w", "rwaes", ""),
+        ("  print %x {prefix = \"x\"}", "rwaes", "", ""),
+        ("  %a = load f32 %x {volatile = true}\n  store %y, %a", "rs", "w", ""),
     ])  # fmt: skip
 def test_effects_per_argument(body: str, x: str, y: str, elsewhere: str) -> None:
     function = kernel(body + "\n")

@@ -73,6 +73,19 @@ def detect(accesses: list[Access], every: int, offset: int = 0) -> list[Race]:
     return results
 
 
+def test_accesses_of_an_op_share_an_entry_within_an_epoch_of_an_instance() -> None:
+    """The next ones in a loop do; those of another instance or epoch have one of their own."""
+    detector, store, other = RaceDetector(lambda race: None), op(), op()
+    numbers = [(2, 1), (2, 1), (1, 2), (1, 2), (1, 1), (2, 1)]
+    entries = [detector.entry(store, *number) for number in numbers]
+    assert entries == [0, 0, 1, 1, 2, 3]
+    for entry, number in zip(entries, numbers, strict=True):
+        logged = detector.entries[entry]
+        assert (logged.op, logged.instance, logged.epoch) == (store, *number)
+    assert detector.entry(other, 2, 1) == 4
+    assert detector.entry(store, 2, 1) == 3
+
+
 def test_accesses_of_two_epochs_are_distinguished() -> None:
     """Of one op in a loop, what comes after the release is not what comes before it."""
     results: list[Race] = []

@@ -296,6 +296,16 @@ def test_who_waits_on_one_number(
     assert required_sync(a, b, warps) is expected
 
 
+@pytest.mark.parametrize("threads", AccessingThreads)
+@pytest.mark.parametrize(("distance", "expected"), [(4, SyncScope.NONE), (3, SyncScope.BLOCK)])
+def test_nobody_waits_for_accesses_of_other_bytes(
+    threads: AccessingThreads, distance: int, expected: SyncScope
+) -> None:
+    """Even where it is not known which threads make one of them."""
+    a, b = access(PLACE, affine(0), threads), access(PLACE, affine(distance), AccessingThreads.ANY)
+    assert required_sync(a, b, 2) is required_sync(b, a, 2) is expected
+
+
 def test_thread_0_alone_makes_accesses_of_one_number_by_the_first() -> None:
     assert only_thread_zero(access(PLACE, None, AccessingThreads.FIRST))
     assert not only_thread_zero(access(PLACE, None, AccessingThreads.EVERY))
