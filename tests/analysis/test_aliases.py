@@ -67,3 +67,26 @@ def test_what_reads_an_unknown_address_may_be_changed_by_any_write() -> None:
     function = textual.parse(text).kernel()
     _, _, load, store, _ = function.ops
     assert aliases(function).may_change(store, load)
+
+
+@for_each(
+    ("sem", "scope", "outside"),
+    [
+        ("acquire", "sys", True),
+        ("acq_rel", "sys", True),
+        ("release", "sys", False),
+        ("relaxed", "sys", False),
+        ("acquire", "gpu", False),
+        ("acq_rel", "cta", False),
+    ],
+)
+def test_an_acquire_of_the_system_shows_writes_of_others(
+    sem: str, scope: str, outside: bool
+) -> None:
+    """Of the host or another kernel, to memory that no write of this one reaches, unless it is
+    promised to be `readonly`."""
+    order = f"{{op = fadd, sem = {sem}, scope = {scope}}}"
+    line = f"barrier\n  %y = atomic_rmw f32 %b, 1.0 {order}"
+    assert may_change(line, a=" noalias") == outside
+    assert not may_change(line, a=" readonly noalias")
+    assert may_change(line)

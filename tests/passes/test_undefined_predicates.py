@@ -73,6 +73,13 @@ TAKES_NO_PART = {
     "\n  %v = psi i32<8> [%u, %i]\n  %m, _ = icmp (i1<8>, i1<8>) %v, 9 {predicate = ne}",
     "selected load": "%v = load i32<8> %p, %lo\n  %w = select i32<8> %lo, %v, 7\n"
     "  @%lo %m, _ = icmp (i1<8>, i1<8>) %w, -1 {predicate = ne}",
+    "load that is selected everywhere": "%v = load i32<8> %p, %lo\n"
+    "  %all, %none = icmp (i1<8>, i1<8>) %i, 8 {predicate = slt}\n"
+    "  %w = select i32<8> %all, %v, 7\n  %m, _ = icmp (i1<8>, i1<8>) %w, -1 {predicate = ne}",
+    "load that is selected otherwise": "%v = load i32<8> %p, %lo\n"
+    "  %all, %none = icmp (i1<8>, i1<8>) %i, 8 {predicate = slt}\n"
+    "  %w = select i32<8> %none, 7, %v\n  %m, _ = icmp (i1<8>, i1<8>) %w, -1 {predicate = ne}",
+    "literal, otherwise": "%m = select i1<8> %hi, undef, true",
 }
 """The reason; %m is true in lanes 0, 1 and 2, and undefined in the others."""
 MAKES_UNDEFINED = {

@@ -298,7 +298,7 @@ def test_who_waits_on_one_number(
 
 @pytest.mark.parametrize("threads", AccessingThreads)
 @pytest.mark.parametrize(("distance", "expected"), [(4, SyncScope.NONE), (3, SyncScope.BLOCK)])
-def test_nobody_waits_for_accesses_of_other_bytes(
+def test_accesses_of_different_bytes_need_no_barrier(
     threads: AccessingThreads, distance: int, expected: SyncScope
 ) -> None:
     """Even where it is not known which threads make one of them."""
