@@ -11,6 +11,7 @@ import pytest
 import tileir.frontends.triton as triton
 import tileir.frontends.triton.language as tl
 from tileir import LaunchError
+from tileir.frontends.triton.arguments import on_gpu
 from tileir.frontends.triton.tools.tensor_descriptor import TensorDescriptor
 
 
@@ -127,3 +128,44 @@ def test_an_empty_tensor_has_no_address_and_is_launched() -> None:
 @triton.jit
 def no_accesses(x):
     tl.arange(0, 8)
+
+
+class OnGpu:
+    """What tells that an array is on a GPU: in torch `is_cuda`, elsewhere the interface."""
+
+    def __init__(self, **attributes: Any) -> None:
+        self.__dict__.update(attributes)
+
+
+@pytest.mark.parametrize(
+    ("attributes", "expected"),
+    [
+        ({"is_cuda": True}, True),
+        ({"is_cuda": False, "__cuda_array_interface__": {}}, False),
+        ({"__cuda_array_interface__": {}}, True),
+        ({"__cuda_array_interface__": {}, "__array_interface__": {}}, False),
+        ({"__array_interface__": {}}, False),
+        ({}, False),
+    ],
+)
+def test_arrays_of_a_gpu_are_known_by_their_library(
+    attributes: dict[str, Any], expected: bool
+) -> None:
+    """Alone, in tuples, seen as another type, and described."""
+    value = OnGpu(**attributes)
+    described = TensorDescriptor(value, [8, 8], [8, 1], [8, 8])
+    for several in (value, (1, (value, 2)), triton.TensorWrapper(value, tl.int8), described):
+        assert on_gpu(several) == expected
+
+
+@pytest.mark.parametrize("kind", [np.uint8, np.float32])
+def test_elements_that_cannot_be_seen_as_wider_ones_are_refused(kind: Any) -> None:
+    """Three elements of a byte are no element of four bytes."""
+    x, z = np.ones((2, 3), np.uint8), np.zeros(1, np.float32)
+    seen = triton.reinterpret(x, tl.float32 if kind is np.float32 else tl.int8)
+    if kind is np.uint8:
+        widen[(1,)](z, seen, B=1, on="interpreter")
+        assert z[0] == 1
+    else:
+        with pytest.raises(LaunchError, match="uint8 elements cannot be seen as fp32"):
+            widen[(1,)](z, seen, B=1, on="interpreter")
