@@ -98,11 +98,17 @@ MAKES_UNDEFINED = {
 COLLECTING = {
     "reduce": "@%m %s = reduce i32 %i {combiner = add}\n  store %o, %s",
     "scan": "@%m %s = scan i32<8> %i {combiner = add}\n  @%lo store %to, %s",
+    "scan from the end": "@%m %s = scan i32<8> %i {combiner = add, reverse = true}\n"
+    "  @%lo store %to, %s",
+    "scan by a function": "@%m %s = scan i32<8> %i {combiner = @total, reverse = true}\n"
+    "  @%lo store %to, %s",
     "histogram": "@%m %s = histogram i32<8> %i\n  store %to, %s",
 }
 EXPECTED = {
     "reduce": [3, 0, 0, 0, 0, 0, 0, 0],
     "scan": [0, 1, 3, 0, 0, 0, 0, 0],
+    "scan from the end": [3, 3, 2, 0, 0, 0, 0, 0],
+    "scan by a function": [3, 3, 2, 0, 0, 0, 0, 0],
     "histogram": [1, 1, 1, 0, 0, 0, 0, 0],
 }
 PARTIAL = """
@@ -112,11 +118,19 @@ entry:
   ret %r
 }
 """
+TOTAL = """
+define i32 @total(i32 %a, i32 %b) {
+entry:
+  %r = add i32 %a, %b
+  ret %r
+}
+"""
 PASSES = ("lower-predicates", "simplify", "fold", "cse", "peephole", "default")
 
 
 def module(reason: str, op: str) -> tileir.Module:
     called = PARTIAL if "@partial" in reason else ""
+    called += TOTAL if "@total" in COLLECTING[op] else ""
     return parse(f"{HEAD}  {reason}\n  {COLLECTING[op]}\n  ret\n}}\n{called}")
 
 

@@ -86,7 +86,7 @@ TAKEN = (
 )  # fmt: skip
 
 
-def compiled(*texts: str) -> None:
+def compile_values(*texts: str) -> None:
     lines = [
         "def k(p0, q0, r0, n):", "    i = tl.arange(0, 8)", "    p, q, r = p0 + i, q0 + i, r0 + i",
         "    u, f = i.to(tl.uint32) + 1, i.to(tl.float32)", "    i = i + 1",
@@ -100,9 +100,9 @@ def compiled(*texts: str) -> None:
 def test_operands_that_are_refused(refused: dict[str, str]) -> None:
     for text, message in refused.items():
         with pytest.raises(TileirError) as error:
-            compiled(text)
+            compile_values(text)
         assert message in str(error.value), text
 
 
 def test_operands_that_are_taken() -> None:
-    compiled(*TAKEN)
+    compile_values(*TAKEN)
