@@ -17,25 +17,25 @@ FUSED = "exp_A @ sum_exp_A.y; sum_exp_A @ softmax_out.x; softmax_out = w4"
 HEADS = "s @ p.l; top @ attention.m; p @ attention.l; total @ attention.m; attention = w4"
 
 
-def found(source: str, schedule: str, *arguments: Tensor | float) -> list[Schedule]:
+def schedules_of(source: str, schedule: str, *arguments: Tensor | float) -> list[Schedule]:
     one = work(source, schedule, *arguments)
     return list(candidates(one.group, one.sizes, one.tensors))
 
 
 def relu(*shape: int) -> list[Schedule]:
-    return found(d.RELU, "relu_out = w4", f32(*shape))
+    return schedules_of(d.RELU, "relu_out = w4", f32(*shape))
 
 
 def softmax(*shape: int) -> list[Schedule]:
-    return found(d.SOFTMAX, FUSED, f32(*shape))
+    return schedules_of(d.SOFTMAX, FUSED, f32(*shape))
 
 
 def totals(*shape: int) -> list[Schedule]:
-    return found(d.ROW_TOTALS, "sum_out = w4", f32(*shape))
+    return schedules_of(d.ROW_TOTALS, "sum_out = w4", f32(*shape))
 
 
 def matmuls(m: int, n: int, k: int) -> list[Schedule]:
-    return found(d.MATMUL, "matmul = w4", f16(m, k), f16(k, n))
+    return schedules_of(d.MATMUL, "matmul = w4", f16(m, k), f16(k, n))
 
 
 def levels(schedule: Schedule) -> str:
@@ -66,7 +66,7 @@ def test_threads_have_4_to_16_elements_of_small_blocks() -> None:
 def test_blocks_of_elements_are_whole_tiles_in_the_order_of_memory() -> None:
     for schedule in relu(100, 5000):
         assert schedule.tensors == {"x": 0, "y": 0} and levels(schedule) == "x, y"
-    turned = found(d.RELU, "relu_out = w4", Tensor(F16, (5000, 100), (1, 5000)))
+    turned = schedules_of(d.RELU, "relu_out = w4", Tensor(F16, (5000, 100), (1, 5000)))
     assert {levels(schedule) for schedule in turned} == {"y, x"}
     assert values(turned, "blocks", "x") == {512, 1024, 2048}
     assert values(turned, "blocks", "y") == {1, 2, 4}
@@ -74,7 +74,7 @@ def test_blocks_of_elements_are_whole_tiles_in_the_order_of_memory() -> None:
 
 def test_whole_rows_where_they_are_short() -> None:
     assert values(relu(64, 1000), "blocks", "y") == {512, 1000}
-    assert max(values(found(d.RELU, "relu_out = w4", f16(64, 400)), "blocks", "y")) == 400
+    assert max(values(schedules_of(d.RELU, "relu_out = w4", f16(64, 400)), "blocks", "y")) == 400
     assert max(values(relu(64, 4097), "blocks", "y")) <= 4096
 
 
@@ -93,8 +93,8 @@ def test_elements_of_few_bytes_go_first(shape: tuple[int, int], first: set[str])
 
 def test_what_instances_share_does_not_go_first() -> None:
     """A vector that all rows read."""
-    found_here = found(d.DYT, "dyt = w4", f32(64, 4096), f32(4096), f32(4096), 1.0)
-    assert values(found_here, "evict_first") == {frozenset(("X", "dyt"))}
+    schedules = schedules_of(d.DYT, "dyt = w4", f32(64, 4096), f32(4096), f32(4096), 1.0)
+    assert values(schedules, "evict_first") == {frozenset(("X", "dyt"))}
 
 
 # Rows ---------------------------------------------------------------------------------------------
@@ -160,20 +160,20 @@ def test_few_long_rows_are_split() -> None:
 
 def test_columns_are_reduced_in_tiles_of_as_many_rows_as_fit() -> None:
     source = "Func f; In A; Var x; RVar k; f[x] = rsum(A[k, x], k); f.compile();"
-    schedules = found(source, "f = w4", f32(5000, 4096))
+    schedules = schedules_of(source, "f = w4", f32(5000, 4096))
     assert values(schedules, "blocks", "x") == {512, 1024, 2048}
     for schedule in schedules:
         width = schedule.blocks["x"]
         assert schedule.tensors["x"] == 0 and 1 <= schedule.tensors["k"] <= 4096 // width
     assert {s.tensors["k"] for s in schedules if s.blocks["x"] == 512} == {2, 4, 8}
-    short = found(source, "f = w4", f32(2, 4096))
+    short = schedules_of(source, "f = w4", f32(2, 4096))
     assert values(short, "tensors", "k") == {0}
 
 
 def test_maxima_with_sums_are_also_reduced_in_one_pass() -> None:
     source = """Func f; In A; Var x; RVar k;
     f[x] = rsum(exp(A[x, k] - reshape(rmax(A[x, k], k), x, 1)), k); f.compile();"""
-    schedules = found(source, "f = w4", f32(300, 5000))
+    schedules = schedules_of(source, "f = w4", f32(300, 5000))
     online = [s for s in schedules if s.online]
     assert values(online, "online") == {frozenset("k")}
     assert all(0 < s.tensors["k"] < 5000 and "k" not in s.blocks for s in online)
@@ -181,7 +181,7 @@ def test_maxima_with_sums_are_also_reduced_in_one_pass() -> None:
     assert len(online) == len([s for s in plain if "k" not in s.blocks])
     for other in ("rsum(A[x, k], k) * rsum(exp(A[x, k]), k)", "rmax(A[x, k], k)"):
         several = f"Func f; In A; Var x; RVar k; f[x] = {other}; f.compile();"
-        assert not any(s.online for s in found(several, "f = w4", f32(300, 5000)))
+        assert not any(s.online for s in schedules_of(several, "f = w4", f32(300, 5000)))
 
 
 # Matmuls ------------------------------------------------------------------------------------------
@@ -218,7 +218,7 @@ def test_steps_of_matmuls_are_16_to_128_or_all(k: int, depths: set[int]) -> None
 
 
 def test_nested_matmuls_have_steps_of_both_and_whole_ones_up_to_256() -> None:
-    schedules = found(d.INNER_2MM, "_2mm = w4", f16(4096, 256), f16(256, 257), f16(257, 512))
+    schedules = schedules_of(d.INNER_2MM, "_2mm = w4", f16(4096, 256), f16(256, 257), f16(257, 512))
     assert values(schedules, "tensors", "k") == {32, 64, 128, 0}
     assert values(schedules, "tensors", "l") == {32, 64, 128}
     assert values(schedules, "num_stages") == {2, 3}
@@ -283,7 +283,7 @@ def test_orders_of_matmuls() -> None:
 def test_batches_of_matmuls_are_blocks_of_one() -> None:
     source = """Func f; In A, B; Var h, m, n; RVar k;
     f[h, m, n] = rdot(A[h, m, k], B[k, n], k); f.compile();"""
-    schedules = found(source, "f = w4", f16(3, 256, 128), f16(128, 256))
+    schedules = schedules_of(source, "f = w4", f16(3, 256, 128), f16(128, 256))
     assert values(schedules, "blocks", "h") == {1}
     assert all(not s.order or s.order[0].label == "h" for s in schedules)
 
@@ -308,7 +308,7 @@ def test_a_deep_matmul_is_split_for_one_or_two_blocks_of_a_processor() -> None:
 def test_a_matmul_without_rows_has_one_schedule() -> None:
     source = """Func f; In A, B; Var h; RVar k, m, n;
     f[h] = rsum(rsum(rdot(A[h, m, k], B[k, n], k), n), m); f.compile();"""
-    (schedule,) = found(source, "f = w4", f16(3, 256, 257), f16(257, 256))
+    (schedule,) = schedules_of(source, "f = w4", f16(3, 256, 257), f16(257, 256))
     assert schedule.tensors == {"h": 0, "m": 0, "n": 0, "k": 64} and not schedule.blocks
 
 
@@ -320,7 +320,7 @@ def attention(heads: int, positions: int, mask: bool = True) -> list[Schedule]:
     source = d.FLASH.replace(score, f"where(l <= reshape(m, m, 1), {score}, -inf)")
     key = Tensor(F16, (heads, 64, positions), (positions * 64, 1, 64))
     query = f16(heads, positions, 64)
-    schedules = found(source if mask else d.FLASH, HEADS, query, key, query, 0.1)
+    schedules = schedules_of(source if mask else d.FLASH, HEADS, query, key, query, 0.1)
     return [s for s in schedules if s.online and s.blocks["m"] == 128 and s.num_warps == 8]
 
 

@@ -156,9 +156,9 @@ def test_first_loads_and_last_stores_overlap_with_nothing() -> None:
     moved = 2 * 132 * 15 * 2048 * 4
     assert cost(one, memory=1.0).seconds == pytest.approx(moved * (1 + 0.1 / 2))
     matmul = large("m:128/0 n:128/0 k:/64")
-    taken = cost(matmul, memory=1.0)
+    result = cost(matmul, memory=1.0)
     waves = matmul.instances / 132
-    assert taken.seconds == pytest.approx(taken.memory * (1 + (math.ceil(waves) / waves - 1) / 2))
+    assert result.seconds == pytest.approx(result.memory * (1 + (math.ceil(waves) / waves - 1) / 2))
 
 
 def test_the_slower_of_memory_and_cache_counts() -> None:
@@ -189,10 +189,10 @@ def test_short_segments_open_rows_of_memory_often() -> None:
     """Longer by `scattered`, by as much of a page as accesses do not cover."""
     moved = 2 * 1024 * 4096 * 4
     narrow = work(d.RELU, "relu_out = x:1 y:1024/0 map(y, x)", f32(1024, 4096))
-    taken = cost(narrow, memory=1.0, scattered=0.5, page=16384.0).memory
-    assert taken == pytest.approx(moved * (1 + 0.5 * 0.75))
-    taken = cost(elements(rows=1024), memory=1.0, scattered=0.5, page=16384.0).memory
-    assert taken == pytest.approx(moved)
+    result = cost(narrow, memory=1.0, scattered=0.5, page=16384.0).memory
+    assert result == pytest.approx(moved * (1 + 0.5 * 0.75))
+    result = cost(elements(rows=1024), memory=1.0, scattered=0.5, page=16384.0).memory
+    assert result == pytest.approx(moved)
 
 
 def test_bytes_in_flight_limit_the_bandwidth() -> None:
@@ -230,8 +230,8 @@ def test_long_rows_that_are_reduced_and_written_mix_reads_and_writes() -> None:
         ("x:1 y:/0 w8 evict_first(A)", 8192, 1.0),
         ("x:1 y:/0 w8 evict_last(A)", 8192, 1.0),
     ):
-        taken = cost(rows(schedule, 1024, columns), memory=1.0).memory
-        assert taken == pytest.approx(moved * slowdown * columns / 8192)
+        result = cost(rows(schedule, 1024, columns), memory=1.0).memory
+        assert result == pytest.approx(moved * slowdown * columns / 8192)
     one = elements("x:1 y:8192/0", rows=1024, columns=8192)
     assert cost(one, memory=1.0).memory == pytest.approx(moved)
 
@@ -243,15 +243,15 @@ def test_rows_read_twice_come_from_memory_twice_where_the_cache_lost_them() -> N
     assert waves < 1
     cached = 1e7
     lost = 1 - cached / size
-    taken = cost(one, memory=1.0, cache_bytes=cached).memory
-    assert taken == pytest.approx(2 * size + lost * size + 0.45 * cached)
-    taken = cost(one, memory=1.0, cache_bytes=3.0 * size).memory
-    assert taken == pytest.approx(2 * size + 0.45 * 2 * size)
+    result = cost(one, memory=1.0, cache_bytes=cached).memory
+    assert result == pytest.approx(2 * size + lost * size + 0.45 * cached)
+    result = cost(one, memory=1.0, cache_bytes=3.0 * size).memory
+    assert result == pytest.approx(2 * size + 0.45 * 2 * size)
     waves = 8
     many = rows("x:1 y:/1024 w4", 132 * 15 * waves, 4096)
     size = 132 * 15 * waves * 4096 * 4
-    taken = cost(many, memory=1.0, cache_bytes=cached).memory
-    assert taken == pytest.approx(2 * size + (1 - cached * waves / size) * size + 0.45 * cached)
+    result = cost(many, memory=1.0, cache_bytes=cached).memory
+    assert result == pytest.approx(2 * size + (1 - cached * waves / size) * size + 0.45 * cached)
 
 
 @for_each(("order", "share"), [("n, m", 0.2), ("n:ni/8, m, ni", 0.08)])
@@ -282,8 +282,8 @@ def test_functions_take_as_many_instructions_as_they_have(value: str, weight: fl
     source = f"Func f; In A; Var x, y; f[x, y] = {value}; f.compile();"
     one = work(source, "f = x:1 y:1024/0", f32(256, 1024))
     numbers = 0.5 * 256 if any(c in value for c in "123") else 0
-    taken = cost(one, elements=1.0).arithmetic
-    assert taken == pytest.approx(256 * 1024 * weight + numbers)
+    result = cost(one, elements=1.0).arithmetic
+    assert result == pytest.approx(256 * 1024 * weight + numbers)
 
 
 OPERATIONS = 2 * 4096 * 3072 * 1024
@@ -291,8 +291,8 @@ OPERATIONS = 2 * 4096 * 3072 * 1024
 
 def share(one: KernelWork, name: str = "f16") -> float:
     """The part of the peak rate of matmuls that a kernel reaches."""
-    taken = cost(one, matmuls={**INFINITE, name: 1.0}).arithmetic
-    return OPERATIONS / taken if taken else math.inf
+    result = cost(one, matmuls={**INFINITE, name: 1.0}).arithmetic
+    return OPERATIONS / result if result else math.inf
 
 
 @for_each(
@@ -323,8 +323,8 @@ def test_spilled_registers_slow_a_matmul() -> None:
 
 def test_fewer_blocks_than_processors_are_slower() -> None:
     one = product("m:128/0 n:128/0 k:/64", m=1024, n=1024, k=1024)
-    taken = cost(one, matmuls={**INFINITE, "f16": 1.0}).arithmetic
-    assert taken == pytest.approx(2 * 1024**3 / (64 / 132))
+    result = cost(one, matmuls={**INFINITE, "f16": 1.0}).arithmetic
+    assert result == pytest.approx(2 * 1024**3 / (64 / 132))
 
 
 @for_each(("m", "n", "k"), [("128", "128", "4"), ("4", "128", "64"), ("128", "4", "64")])
@@ -345,8 +345,8 @@ def test_types_decide_which_instructions_multiply(
     a, b = row_major(kinds[left], (4096, 1024)), row_major(kinds[right], (1024, 3072))
     one = work(d.MATMUL, f"matmul = m:128/0 n:128/0 k:/32 {precision} s3", a, b)
     for other in INFINITE:
-        taken = cost(one, matmuls={**INFINITE, other: 1.0}).arithmetic
-        assert (taken > 0) == (other == name), other
+        result = cost(one, matmuls={**INFINITE, other: 1.0}).arithmetic
+        assert (result > 0) == (other == name), other
     if name is None:
         assert cost(one, elements=4.0).arithmetic >= OPERATIONS
 
@@ -360,8 +360,8 @@ def test_an_inner_loop_does_not_run_ahead() -> None:
     narrow = 1.5 * 64 * 64 / (4 * 2048)
     expected = inner / (feed[0] * 0.9 * 0.6) + outer / (feed[1] * narrow * 0.9)
     busy = one.instances / 132
-    taken = cost(one, matmuls={**INFINITE, "f16": 1.0}).arithmetic
-    assert taken == pytest.approx(expected / busy)
+    result = cost(one, matmuls={**INFINITE, "f16": 1.0}).arithmetic
+    assert result == pytest.approx(expected / busy)
 
 
 def epilogue(schedule: str, depth: int = 1024, **rates: Any) -> float:
@@ -395,9 +395,9 @@ def test_warpgroups_write_while_others_multiply(schedule: str, depth: int, drift
 @for_each(("schedule", "warps"), [("", 4), ("persistent(pingpong)", 8), ("w8", 8)])
 def test_warps_hide_latencies_of_elementwise_work(schedule: str, warps: int) -> None:
     """A sigmoid of 16 instructions for every element, and its operand."""
-    taken = epilogue(f"m:128/0 n:128/0 k:/64 {schedule}", elements=1.0)
+    result = epilogue(f"m:128/0 n:128/0 k:/64 {schedule}", elements=1.0)
     reads = 0.5 * (4096 * 1024 * 24 + 3072 * 1024 * 32)
-    assert taken == pytest.approx((16 * 4096 * 3072 + reads) * 0.6 * (warps + 5.3) / warps)
+    assert result == pytest.approx((16 * 4096 * 3072 + reads) * 0.6 * (warps + 5.3) / warps)
 
 
 # Latency and start of matmuls ---------------------------------------------------------------------
@@ -415,8 +415,8 @@ def test_the_only_blocks_of_processors_start_by_their_warps() -> None:
     few = product("m:128/0 n:128/0 k:/64 roles(off) w8", m=1024, n=1024, k=1024)
     assert cost(few, warp=2.0).seconds == 16 and cost(few, start=2.0).seconds == 0
     alone = large("m:128/0 n:128/0 k:/64")
-    taken, waves = cost(alone, warp=1.0).seconds, 32 * 24 / 132
-    assert taken == pytest.approx(4 * (1 + (math.ceil(waves) / waves - 1) / 2))
+    result, waves = cost(alone, warp=1.0).seconds, 32 * 24 / 132
+    assert result == pytest.approx(4 * (1 + (math.ceil(waves) / waves - 1) / 2))
     many = large("m:128/0 n:128/0 k:/64 roles(off) w8")
     assert cost(many, warp=1.0).seconds == 0 and cost(many, start=1.0).seconds > 768 * 1.6
 

@@ -38,6 +38,9 @@ FUSED = "s @ p.l; top @ attention.m; p @ attention.l; total @ attention.m; "
 TILES = "attention = h:1 m:128/0 n:/0 k:/0 l:/128 online(l) w8 s2 "
 
 
+MASKED = f"where(l <= reshape(m, m, 1), {SCORE}, -inf)"
+
+
 def masked_attention(condition: str) -> Any:
     return parse(SOURCE.replace("SCORE", f"where({condition}, {SCORE}, -inf)"))
 
@@ -70,6 +73,19 @@ def test_passes_end_where_a_mask_hides_the_rest(condition: str, strict: bool | N
     sizes = {"h": 2, "m": 512, "n": 128, "k": 128, "l": 512}
     expected = None if strict is None else Limit("l", "m", strict)
     assert limit_of(group(definitions, "attention"), sizes) == expected
+
+
+def test_what_the_kernel_adds_at_all_positions_ends_nothing() -> None:
+    """A product that no mask hides, in the Func that the kernel writes."""
+    sizes = {"h": 2, "m": 512, "n": 128, "k": 128, "l": 512}
+    for more, expected in (
+        ("rdot(p[h, m, l], V[h, l, n], l)", Limit("l", "m", False)),
+        ("rdot(W[h, m, l], V[h, l, n], l)", None),
+    ):
+        source = SOURCE.replace("In Q", "In W, Q").replace("SCORE", MASKED)
+        program = parse(source.replace("attention[h, m, n] =", f"attention[h, m, n] = {more} +"))
+        definitions = program.with_schedule(expand(FUSED + TILES)).definitions
+        assert limit_of(group(definitions, "attention"), sizes) == expected
 
 
 def test_nothing_ends_without_an_online_pass() -> None:
@@ -141,6 +157,14 @@ def test_as_many_heads_together_as_make_it_even() -> None:
     }
     uneven = {n: most(one, "m", steps, 132, to_and_fro=True) for n, one in orders.items()}
     assert uneven[heads] < 1.01 < 1.5 < uneven[8]
+
+
+def test_orders_of_very_many_instances_are_not_gone_through() -> None:
+    """More than 16384."""
+    steps = tuple(range(1, 129))
+    for heads, uneven in ((128, True), (129, False)):
+        order = order_of(heads, 128, MapLevel("h"), MapLevel("m"))
+        assert (most(order, "m", steps, 131, to_and_fro=False) > 1) == uneven
 
 
 # What is read again -------------------------------------------------------------------------------
