@@ -258,8 +258,8 @@ def test_rows_read_twice_come_from_memory_twice_where_the_cache_lost_them() -> N
 def test_neighbours_of_a_matmul_share_what_they_read(order: str, share: float) -> None:
     one = large(f"m:128/0 n:128/0 k:/64 map({order})")
     a, b, result = 4096 * 1024 * 2, 1024 * 3072 * 2, 4096 * 3072 * 4
-    again = 23 * a + 31 * b
-    assert cost(one, memory=1.0).memory == pytest.approx(a + b + result + share * again)
+    reloaded = 23 * a + 31 * b
+    assert cost(one, memory=1.0).memory == pytest.approx(a + b + result + share * reloaded)
     only_a = cost(one, memory=1.0, cache_bytes=4.0 * a).memory
     back = 0.45 * min(4 * a, a + b + result)
     expected = a + b + result + back + (share * 23 * a if a + b + result >= 4 * a else 0)

@@ -76,7 +76,7 @@ def test_passes_end_where_a_mask_hides_the_rest(condition: str, strict: bool | N
 
 
 def test_what_the_kernel_adds_at_all_positions_ends_nothing() -> None:
-    """A product that no mask hides, in the Func that the kernel writes."""
+    """A matmul that no mask hides, in the Func that the kernel writes."""
     sizes = {"h": 2, "m": 512, "n": 128, "k": 128, "l": 512}
     for more, expected in (
         ("rdot(p[h, m, l], V[h, l, n], l)", Limit("l", "m", False)),

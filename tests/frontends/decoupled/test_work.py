@@ -58,7 +58,7 @@ def test_steps_of_rows_are_those_of_both_passes() -> None:
 
 
 def test_an_inner_matmul_is_repeated_for_each_tile_that_its_outer_one_has() -> None:
-    """The product over k does not depend on n, the sum over l around it does."""
+    """That over k does not depend on n, the sum over l around it does."""
     sizes = f16(128, 48), f16(48, 96), f16(96, 64)
     one = work(d.INNER_2MM, "_2mm = m:64/0 n:/32 k:/16 l:/32", *sizes)
     assert (one.repeats(use_of(one, "k")), one.repeats(use_of(one, "l"))) == (2, 1)
