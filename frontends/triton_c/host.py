@@ -52,7 +52,7 @@ class Host:
             raise
         except ProgramError as error:
             raise error_at(error.message, place, error.code) from None
-        except (IndexError, TypeError) as error:
+        except (IndexError, OverflowError, TypeError, ValueError) as error:
             raise error_at(str(error), place, "TIR1003") from None
 
     def look_up(self, name: str) -> Any:
@@ -170,12 +170,17 @@ def _write(host: Host, target: Any, new: Any) -> Any:
     """`target = new`; returns the new value. Raises ProgramError."""
     if target.data == "subscript":
         array, index = _element(host, target)
+        if (
+            target.children[0].data != "name"
+            or str(target.children[0].children[0]) not in host.kinds
+        ):
+            raise ProgramError("the host changes elements of its own constants only")
         array[index] = host.convert(str(target.children[0].children[0]), new)
         return array[index]
     if target.data != "name":
         raise ProgramError("the host assigns to names and elements of arrays", "TIR1001")
     name = str(target.children[0])
-    if hasattr(host.names.get(name), "__len__"):
+    if hasattr(host.look_up(name), "__len__"):
         raise ProgramError(f"{name} is memory: its elements are assigned to")
     host.names[name] = host.convert(name, new)
     return host.names[name]

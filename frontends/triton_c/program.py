@@ -66,12 +66,10 @@ class Program:
         """Constants: their element types, and the nodes of their sizes."""
         allocations: dict[str, tuple[CType, Any]] = {}
         for node in self._items("declaration"):
-            for declarator in node.children[0].children:
-                initial = declarator.children[3] if declarator.data == "declarator" else None
-                if initial is not None and initial.data == "allocation":
-                    words, size = initial.children
-                    kind = type_named(tuple(map(str, words.children)))
-                    allocations[str(declarator.children[1])] = kind, size
+            for declarator in _allocations(node):
+                words, size = declarator.children[3].children
+                kind = type_named(tuple(map(str, words.children)))
+                allocations[str(declarator.children[1])] = kind, size
         return allocations
 
     @property
@@ -80,7 +78,7 @@ class Program:
         return [
             node
             for node in self.tree.children
-            if node.data not in reserved and not _allocates(node)
+            if node.data not in reserved and not _allocations(node)
         ]
 
     def kernel(self, name: str | None = None) -> ProgramKernel:
@@ -212,7 +210,29 @@ def parse(
 ) -> Program:
     """Parse a program; `defines` act as `#define` lines at its top. Raises CompilationError."""
     text = reading.preprocess(source, file, defines or {})
-    return Program(text, reading.parse(text))
+    program = Program(text, reading.parse(text))
+    _check_names(program)
+    return program
+
+
+def _check_names(program: Program) -> None:
+    """Raise CompilationError if two functions, tunables or constants have one name."""
+    seen: set[str] = set()
+    for node in program.tree.children:
+        for name in _defined_names(node):
+            if name in seen:
+                place = program.text.place(node.meta.line, node.meta.column)
+                raise error_at(f"{name} is defined twice", place, "TIR1002")
+            seen.add(name)
+
+
+def _defined_names(node: Any) -> list[str]:
+    """The names that the kernels of a program get from an item outside of functions."""
+    if node.data == "function":
+        return [_name(node)]
+    if node.data == "tunable":
+        return [str(node.children[1])]
+    return [str(declarator.children[1]) for declarator in _allocations(node)]
 
 
 def _name(node: Any) -> str:
@@ -231,11 +251,14 @@ def _is_marked(node: Any) -> bool:
     return any(word in ("kernel", "__global__") for word in words)
 
 
-def _allocates(node: Any) -> bool:
+def _allocations(node: Any) -> list[Any]:
+    """The declarators of constants in an item outside of functions."""
     if node.data != "declaration":
-        return False
-    parts = [d.children[3] for d in node.children[0].children if d.data == "declarator"]
-    return any(part is not None and part.data == "allocation" for part in parts)
+        return []
+    declarators = [d for d in node.children[0].children if d.data == "declarator"]
+    return [
+        d for d in declarators if d.children[3] is not None and d.children[3].data == "allocation"
+    ]
 
 
 # Functions ----------------------------------------------------------------------------------

@@ -295,3 +295,26 @@ def test_functions_see_their_parameters_and_what_stands_outside_of_functions(nam
     with pytest.raises(CompilationError, match=f"{name} is not declared") as caught:
         parse(source).module()
     assert (caught.value.code, caught.value.line) == ("TIR1002", 3)
+
+
+AFTER_JUMPS: dict[str, list[int]] = {
+    "*p = 1; return; *p = 2;": [1, -1], "*p = 1; return; int q = 3; while (1) { *p = q; }": [1, -1],
+    "*p = 1; if (n) return; else return; *p = 2;": [1, -1], "*p = 1; { return; } *p = 2;": [1, -1],
+    "*p = 1; for (;;) { return; } *p = 2;": [1, -1],
+    "*p = 1; while (1) { *p = 3; break; *p = 2; } *(p + 1) = 7;": [3, 7],
+    "*p = 1; while (1) { *p += 3; if (*p > 20) return; continue; *p = 2; } *p = 7;": [22, -1],
+    "*p = 1; do { *p += 3; continue; *p = 2; } while (*p < 20); *(p + 1) = 7;": [22, 7],
+    "*p = 1; for (int k = 0; k < 3; k++) { *p += 3; continue; *p = 2; } *(p + 1) = 7;": [10, 7],
+}  # fmt: skip
+"""Statements after those that leave a loop or a function, and what is left in two numbers."""
+
+
+@for_each("body", AFTER_JUMPS)
+def test_what_follows_a_jump_does_nothing(body: str) -> None:
+    """In a kernel, and in a function, after whose call the kernel goes on."""
+    text = f"""void f(int* p, int n) {{ {body} }} kernel void k(int n, int* p) {{ {body} }}
+    kernel void l(int n, int* p) {{ f(p, n); *(p + 2) = 5; }}"""
+    for kernel, end in (("k", -1), ("l", 5)):
+        out = np.full(3, -1, np.int32)
+        parse(text).kernel(kernel)[(1,)](1, out, on="interpreter")
+        assert out.tolist() == [*AFTER_JUMPS[body], end], kernel

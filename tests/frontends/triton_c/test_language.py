@@ -505,6 +505,19 @@ def test_what_directives_say_wrong_is_at_their_line(directive: str) -> None:
     assert (caught.value.location.file, caught.value.line) == ("k.c", 2)
 
 
+@for_each(("text", "line"), [
+    *((f"#define A 1\n\n{directive}\n#define B 2\n", 3) for directive in (
+        "#undef", "#ifdef", "#error no", "#include <a.h>", "#bogus", "#define", "#else", "#endif",
+        "#elif 1", "#define F(", "#if 1/0\n#endif", "#if A(\n#endif",
+    )),
+    ("#if 1\n\n#define B 2\n", 1), ("#define A 1\n#if A\n#if 2\n#endif\n", 2),
+])  # fmt: skip
+def test_mistakes_in_directives_are_at_their_line_among_others(text: str, line: int) -> None:
+    with pytest.raises(TileirError, match="the preprocessor: ") as caught:
+        parse(f"{text}kernel void k(int* x) {{ *x = 1; }}", "k.c")
+    assert (caught.value.location.file, caught.value.line) == ("k.c", line)
+
+
 def test_signed_arithmetic_is_nsw_and_unsigned_wraps() -> None:
     """C's rule, of data as of indices."""
     for kind, expected in (("int", "nsw"), ("unsigned int", "none")):
