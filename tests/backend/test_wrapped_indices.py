@@ -451,3 +451,48 @@ def test_other_programs_stay(name: str, is_checked: bool) -> None:
     assert old in text
     function = parse(text.replace(old, new)).kernel()
     assert mask_wrapped_loads(function, is_checked=is_checked) is function
+
+
+ODD = """%low = and i32<16, 16> %js, 1
+  %odd, _ = icmp (i1<16, 16>, i1<16, 16>) %low, 1 {predicate = eq}
+  %some, _ = icmp (i1<16, 16>, i1<16, 16>) %low, 2 {predicate = ne}
+"""
+"""Two conditions that are no bounds."""
+
+
+@for_each(("conjunction", "is_mask"), [
+    ("%mask = and i1<16, 16> %in, %odd", True), ("%mask = and i1<16, 16> %odd, %in", True),
+    ("%part = and i1<16, 16> %odd, %in\n  %mask = and i1<16, 16> %some, %part", True),
+    ("%part = and i1<16, 16> %odd, %some\n  %mask = and i1<16, 16> %in, %part", True),
+    ("%part = and i1<16, 16> %odd, %some\n  %mask = and i1<16, 16> %part, %odd", False),
+    ("%mask = or i1<16, 16> %in, %odd", False), ("%mask = or i1<16, 16> %odd, %in", False),
+])  # fmt: skip
+def test_a_bound_counts_wherever_it_is_in_a_conjunction(conjunction: str, is_mask: bool) -> None:
+    """Next to conditions that are no bounds."""
+    text = str(kernel("i32", "zero"))
+    module = parse(text.replace(STORED, f"{ODD}  {conjunction}\n  store %pc, %d, %mask"))
+    if is_mask:
+        check_results(module)
+    else:
+        assert mask_wrapped_loads(module.kernel()) is module.kernel()
+
+
+@for_each("place", ["in an earlier block", "in the block of the remainder"])
+def test_an_index_that_begins_at_a_number_from_memory_is_checked(place: str) -> None:
+    """Wherever the number is loaded: the check is written where the index wraps around."""
+    text = str(kernel("i32", "zero")).replace("i32 %m)", "i32 %m, i32* %at)")
+    load, jump = "  %first = load i32 %at\n", "  br body\nbody:\n"
+    begin = load + jump if place == "in an earlier block" else jump + load
+    text = text.replace("entry:\n", f"entry:\n{begin}").replace("i32<16> %s\n", "i32<16> %first\n")
+    middle = "%a512 = getelementptr f16* %a, i32 512\n  %as = splat f16*<16, 16> %a512"
+    module = parse(text.replace("%as = splat f16*<16, 16> %a", middle))
+    function = mask_wrapped_loads(module.kernel(), is_checked=True)
+    assert sum(op.mnemonic == "gpu.device_assert" for op in function.blocks["body"].ops) == 2
+    assert not any(op.mnemonic == "srem" for op in function.ops)
+    changed = attrs.evolve(module, functions={"k": function})
+    for start, extent in ((0, 5), (4, 16), (-3, 24), (-5, 5), (-6, 5)):
+        at = np.array([start], np.int32)
+        expected, actual = (stored_result(m, 0, extent, 0, at) for m in (module, changed))
+        assert expected is not None and (actual is None) == (start <= -extent)
+        if actual is not None:
+            np.testing.assert_array_equal(actual, expected)

@@ -111,3 +111,18 @@ def test_a_row_whose_base_is_no_parameter_is_not_copied(step: int) -> None:
     described = print_module(run(parse(text), "infer-descriptors").module)
     assert "descriptor_load f16<64>" not in described
     assert "descriptor_load f16<16, 64>" in described
+
+
+@for_each(("load", "shape", "lanes", "is_reported"), [
+    ("%w1 = load f16<64> %r", "<64>", "%j", False),
+    ("%v = load f16<16, 64> %q", "<16, 64>", "%jj", True),
+])  # fmt: skip
+def test_rows_that_threads_load_are_not_remarked(
+    load: str, shape: str, lanes: str, is_reported: bool
+) -> None:
+    """A single row is not worth a tensor map; that a matrix has none is reported. Either is under a
+    mask that is no bound."""
+    mask = f"%odd, _ = icmp (i1{shape}, i1{shape}) {lanes}, 3 {{{{predicate = ne}}}}"
+    text = ROW_KERNEL.replace(load, f"{mask}\n  {load}, %odd, 0.0")
+    outcome = run(parse(text.format(aligned=" aligned(16)", step=8)), "infer-descriptors")
+    assert ("no tensor map" in " ".join(r.message for r in outcome.remarks)) is is_reported

@@ -67,3 +67,21 @@ def test_no_map_has_a_stride_of_0(step: int, stride: int) -> None:
     maps = plan.map_values((4096, 8192, 16384, 2 * DEPTH, 4096, step)) if plan else None
     assert maps is not None
     assert [m.strides[0] for m in maps[:2]] == [8192, stride]
+
+
+@pytest.mark.parametrize("stride", ["s", "s * 4", "64", "4096"])
+def test_only_strides_that_may_be_0_have_alternatives(stride: str) -> None:
+    """Those of a batch that is loaded, and the index along it: no constant is 0."""
+    b = Builder()
+    kinds = {name: arg(pointer(F16), aligned=16, noalias=True) for name in "xy"}
+    with b.kernel("k", **kinds, z=arg(pointer(F32), noalias=True), n=I32, s=I32) as (x, y, z, n, s):
+        step = int(stride) if stride.isdigit() else s * 4 if "*" in stride else s
+        rows = b.arange(DEPTH)
+        at = rows[:, None] * DEPTH + rows[None, :]
+        inside = (rows[:, None] < n) & (rows[None, :] < n)
+        left = (x + (at + b.program_id() * step)).load(inside, 0.0)
+        (z + at).store(b.dot(left, (y + at).load(), b.full((DEPTH, DEPTH), 0.0, F32)))
+    ops = list(run(b.module(), "infer-descriptors").module.kernel().ops)
+    sizes = [len(op.dimensions) for op in ops if op.mnemonic == "make_descriptor"]  # type: ignore[attr-defined]
+    assert sorted(sizes) == [4, 4, 6]
+    assert sum(op.mnemonic == "select" for op in ops) == (0 if stride.isdigit() else 2)

@@ -202,3 +202,19 @@ def test_blocks_of_images() -> None:
     ))  # fmt: skip
 def test_chunks(block: tuple[int, ...], chunk: tuple[int, ...]) -> None:
     assert chunk_shape(block) == chunk
+
+
+@for_each(("arguments", "extents"), [
+    ((4096, 8192, 16384, 300, 304, 704), [(300, 704), (704, 304), (300, 304)]),
+    ((4098, 8192, 16384, 300, 701, 702), [(300, 702), (702, 701), (300, 701)]),
+    ((4096, 8192, 16384, 0, 304, 704), []), ((4096, 8192, 16384, 300, 304, 1 << 28), []),
+    ((4096, 8192, 16384, 300, 304, (1 << 28) - 1),
+     [(300, (1 << 28) - 1), ((1 << 28) - 1, 304), (300, 304)]),
+])  # fmt: skip
+def test_tensors_have_extents_also_where_no_map_can_be_made(
+    arguments: tuple[int, ...], extents: list[tuple[int, ...]]
+) -> None:
+    """None where a guard is 0: then the kernel is not launched with maps."""
+    found = plan().tensors(arguments)
+    assert [numbers for _, numbers in found] == extents
+    assert [recipe.parameter for recipe, _ in found] == [0, 1, 2][: len(extents)]
