@@ -481,3 +481,54 @@ def test_starts_below_0_that_only_the_host_can_raise(
         entry_values(function).__contains__,
     )  # fmt: skip
     assert is_negative_at_origin(facts, form) == expected
+
+
+PARTLY_KNOWN = """tir 1.0
+define void @f(i64* %at, i64 %n) {
+entry:
+  %e = load i64 %at
+  %pos = and i64 %e, 15
+  br body
+body:
+  %v = load i64 %at
+  %w = and i64 %v, 7
+  ret
+}
+"""
+"""Numbers of the entry block and of a later one, of each one that is not negative: %pos and %w."""
+
+
+@for_each(("terms", "expected"), [
+    ({"pos": 1, "w": 2}, {}), ({"p": 1, "i": 4, "": 3}, {}), ({"e": 1}, {"e": 1}),
+    ({"n": 1, "w": 1}, {"n": 1}), ({"e": 1, "w": 1}, {"e": 1}), ({"e": 1, "i": 8}, {"e": 1}),
+    ({"p": -1, "w": 1}, {"p": -1}), ({"p": -1, "n": 1}, {"p": -1, "n": 1}),
+    ({"": -4, "w": 1}, {"": -4}), ({"": -4, "p": 16}, {"": -4, "p": 16}),
+    ({"e": 1, "pos": 1}, {"e": 1, "pos": 1}), ({"v": 1, "w": 1}, {"v": 1, "w": 1}),
+    ({"v": 1, "pos": 1}, {"v": 1, "pos": 1}), ({"e": 1, "w": -1}, {"e": 1, "w": -1}),
+    ({"i": -1, "w": 1}, {"i": -1, "w": 1}), ({"e*w": 1}, {"e*w": 1}), ({"pos*w": 1}, {}),
+    ({"e*n": 1, "pos*w": 3}, {"e*n": 1}), ({"pos*w": -1}, {"pos*w": -1}),
+])  # fmt: skip
+def test_what_is_not_negative_need_not_be_computed_for_a_check(
+    terms: dict[str, int], expected: dict[str, int]
+) -> None:
+    """A start without negative terms needs no check. What only a later block knows, and is not
+    negative, is left out of the check if the entry block then can compute it."""
+    function = parse(PARTLY_KNOWN).functions["f"]
+    symbols: dict[Any, Any] = {v.name: v for op in function.ops for v in op.results}
+    symbols |= {p.name: p.value for p in function.parameters}
+    symbols |= {"p": ProgramIndex(0), "i": Iteration("body")}
+    facts = HostFacts(
+        affine(function), ranges(function), host_values(function).__contains__,
+        entry_values(function).__contains__,
+    )  # fmt: skip
+
+    def polynomial(terms: dict[str, int]) -> Polynomial:
+        result = Polynomial({})
+        for name, coefficient in terms.items():
+            monomial = Polynomial({(): coefficient})
+            for part in name.split("*") if name else ():
+                monomial = monomial * Polynomial({(symbols[part],): 1})
+            result = result + monomial
+        return result
+
+    assert facts.maybe_negative_part(polynomial(terms)) == polynomial(expected)
