@@ -176,7 +176,8 @@ def _compare(name: str) -> Callable[[Builder, Item, Item], TypedValue]:
         if left.kind.is_float:
             relation: Any = "une" if name == "ne" else f"o{name}"
             return TypedValue(b.fcmp(left.expr, right.expr, predicate=relation)[0], ctypes.BOOL)
-        sign = "" if name in ("eq", "ne") else "s" if left.kind.signed else "u"
+        is_signed = left.kind.signed and not left.kind.is_pointer
+        sign = "" if name in ("eq", "ne") else "s" if is_signed else "u"
         relation = f"{sign}{name}"
         result = b.icmp(left.expr, right.expr, predicate=relation)[0]
         return TypedValue(result, ctypes.BOOL)
