@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 import pytest
 
+from tests.sizes import for_each
 from tileir.builder import F16, F32
 from tileir.frontends.decoupled import Tensor, parse
 from tileir.frontends.decoupled.autoschedule import autoschedule, estimate_seconds as alone
-from tileir.frontends.decoupled.cost_model import estimate
+from tileir.frontends.decoupled.cost_model import GpuRates, estimate
 from tileir.frontends.decoupled.explore import space
 from tileir.frontends.decoupled.fusion import group
 from tileir.frontends.decoupled.shorthand import expand
@@ -182,3 +184,69 @@ def test_a_tensor_beyond_its_dimension_is_all_of_it() -> None:
         return estimated_seconds(one, "softmax_out", [f32(300, 77)], {})
 
     assert seconds(1024) == seconds(128) == seconds(0)
+
+
+FREE = GpuRates(
+    memory=math.inf, cache=math.inf, mapped=math.inf, elements=math.inf, latency=0, start=0, warp=0,
+    matmuls=dict.fromkeys(("f16", "f32"), math.inf), launch=1.0,
+)  # fmt: skip
+"""A machine on which nothing but a launch takes time: estimates count kernels."""
+
+
+@for_each(
+    ("schedule", "kernels"),
+    [
+        ("", 3),
+        ("exp_A @ sum_exp_A.y", 3),  # it has another reader, and a kernel for it
+        (FUSED, 1),
+        ("sum_exp_A @ softmax_out.x", 2),
+        ("sum_exp_A = y:16/0", 4),
+        (FUSED + "softmax_out = x:8 y:16/0", 1),
+    ],
+)
+def test_kernels_of_a_schedule_take_time_one_after_the_other(schedule: str, kernels: int) -> None:
+    bare = parse(d.SOFTMAX).without_schedule().with_schedule("softmax_out.compile();")
+    program = bare.with_schedule(expand(schedule))
+    assert alone(program, [f32(64, 128)], machine=FREE) == kernels
+    assert len(program.function().plan(f32(64, 128)).launches) == kernels
+
+
+@for_each("name", ["SOFTMAX", "SWISH", "TWO_MATMULS", "ATTENTION"])
+def test_where_only_launches_take_time_a_single_kernel_is_chosen(name: str) -> None:
+    program = parse(getattr(d, name))
+    arguments = program.function().arguments(SIZES[name], lambda shape: f32(*shape))
+    (schedule,) = autoschedule(program, arguments, machine=FREE)
+    assert schedule.seconds == 1
+    plan = schedule.program.function().plan(*arguments)
+    assert len(plan.launches) == 1 and not plan.scratch
+
+
+def test_a_search_is_for_the_func_that_is_named_or_compiled_or_the_last() -> None:
+    source = "Func f, g; In A; Var x; f[x] = A[x] + 1; g[x] = f[x] * 2;"
+    for more, name, target in (
+        ("", None, "g"), ("f.compile();", None, "f"), ("g.compile(); f.compile();", "f", "f"),
+        ("f.compile(); f.block(x:3); f.num_warps(1);", None, "f"),
+    ):  # fmt: skip
+        (schedule,) = autoschedule(parse(source + more), [f32(5000)], name=name)
+        assert schedule.program.compiled_funcs == (target,)
+        assert schedule.program.funcs[target].schedule.blocks["x"] >= 512
+    both = parse(source + "f.compile(); g.compile();")
+    assert alone(both, [f32(64)], name="f", machine=FREE) == 1
+    assert alone(both, [f32(64)], name="g", machine=FREE) == 2
+
+
+def test_as_many_schedules_as_asked_for_each_another() -> None:
+    for count in (1, 3, 8):
+        schedules = autoschedule(parse(d.RELU), [f32(100, 5000)], count=count)
+        assert len({one.schedule for one in schedules}) == count == len(schedules)
+        seconds = [one.seconds for one in schedules]
+        assert seconds == sorted(seconds)
+    every = autoschedule(parse(d.RELU), [f32(100, 5000)], count=1000)
+    assert len(every) == 9  # of test_candidates.py
+
+
+def test_sizes_that_no_array_has_are_arguments_of_a_search() -> None:
+    source = "Func f; Var x, y; f[x, y] = reshape(x, x, 1) * 10 + y; f.compile();"
+    (schedule,) = autoschedule(parse(source), [], x=7, y=2000)
+    assert schedule.program.funcs["f"].schedule.blocks["y"] in (512, 1024, 2000)
+    assert schedule.seconds == alone(schedule.program, [], x=7, y=2000)

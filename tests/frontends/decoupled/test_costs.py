@@ -226,7 +226,8 @@ def test_long_rows_that_are_reduced_and_written_mix_reads_and_writes() -> None:
     moved = 2 * 1024 * 8192 * 4
     for schedule, columns, slowdown in (
         ("x:1 y:/0 w8", 8192, 1.03),
-        ("x:1 y:/0 w8", 4096, 1.0),
+        ("x:1 y:/0 w8", 8000, 1.03),  # 32000 bytes
+        ("x:1 y:/0 w8", 7999, 1.0),
         ("x:1 y:/0 w8 evict_first(A)", 8192, 1.0),
         ("x:1 y:/0 w8 evict_last(A)", 8192, 1.0),
     ):
@@ -379,6 +380,7 @@ def epilogue(schedule: str, depth: int = 1024, **rates: Any) -> float:
         ("m:128/0 n:128/0 k:/64 w8", 64, 1.0),  # operands of later instances are loaded
         ("m:128/0 n:128/0 k:/64 w8", 192, (4 * 64 / 192 - 1) / 1.5),
         ("m:128/0 n:128/0 k:/64 w8", 1024, 0.0),
+        ("m:128/0 n:64/0 k:/64 persistent(off)", 1024, 1.0),  # two blocks of a processor
         ("m:64/0 n:64/0 k:/64 persistent(off)", 1024, 1.0),  # four blocks of a processor
         ("m:128/0 n:128/0 k:/64 persistent(off)", 64, 0.0),  # one
     ],

@@ -213,6 +213,13 @@ def test_calls() -> None:
         assert words in str(caught(source, *arguments, **named)), words
 
 
+@for_each("text", ["Var z;", "f[x] = 1;", "f.block(x:2); In C;"])
+def test_a_schedule_has_no_other_statements(text: str) -> None:
+    program = parse(HEAD + BODY + "f.compile();")
+    with pytest.raises(TileirError, match="a schedule consists of scheduling primitives only"):
+        program.with_schedule(text)
+
+
 def test_what_is_not_compiled_is_not_called() -> None:
     with pytest.raises(TileirError, match="no Func is not compiled; there are: none"):
         parse(HEAD + BODY).function()

@@ -88,6 +88,12 @@ def test_what_the_kernel_adds_at_all_positions_ends_nothing() -> None:
         assert limit_of(group(definitions, "attention"), sizes) == expected
 
 
+def test_a_pass_that_goes_to_its_end_leaves_the_limit_of_another() -> None:
+    sizes = {"h": 2, "m": 512, "n": 128, "k": 128, "l": 512}
+    definitions = CAUSAL.with_schedule(expand(FUSED + TILES + " online(k)")).definitions
+    assert limit_of(group(definitions, "attention"), sizes) == Limit("l", "m", False)
+
+
 def test_nothing_ends_without_an_online_pass() -> None:
     definitions = CAUSAL.with_schedule(expand(FUSED + TILES.replace("online(l)", ""))).definitions
     sizes = {"h": 2, "m": 512, "n": 128, "k": 128, "l": 512}
@@ -165,6 +171,22 @@ def test_orders_of_very_many_instances_are_not_gone_through() -> None:
     for heads, uneven in ((128, True), (129, False)):
         order = order_of(heads, 128, MapLevel("h"), MapLevel("m"))
         assert (most(order, "m", steps, 131, to_and_fro=False) > 1) == uneven
+
+
+@for_each(("heads", "rows", "workers", "bound"), [
+    (6, 4, 5, 64), (6, 4, 24, 64), (12, 5, 7, 4), (5, 16, 40, 5), (7, 3, 21, 64), (3, 2, 6, 2),
+])  # fmt: skip
+def test_no_other_number_of_heads_together_is_more_even(
+    heads: int, rows: int, workers: int, bound: int
+) -> None:
+    """The smallest of those that are as even, up to all heads, or to the bound."""
+    steps = tuple(range(1, rows + 1))
+    uneven = {}
+    for n in range(1, min(heads, bound) + 1):
+        order = order_of(heads, rows, MapLevel("h", "hi", n), MapLevel("m"), MapLevel("hi"))
+        uneven[n] = most(order, "m", steps, workers, to_and_fro=True)
+    least = min(uneven.values())
+    assert together(heads, steps, workers, bound) == next(n for n in uneven if uneven[n] == least)
 
 
 # What is read again -------------------------------------------------------------------------------

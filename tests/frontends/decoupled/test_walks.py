@@ -27,6 +27,20 @@ def drawn_walk(choose: random.Random) -> tuple[DimensionWalk, int]:
     return DimensionWalk(size, block, tensor, 0, end), blocks
 
 
+@for_each(
+    ("block", "tensor", "step", "extent", "whole"),
+    [
+        (8, 1, 1, 0, False), (8, 2, 2, 2, False), (8, 8, 8, 8, True), (8, 0, 8, 8, True),
+        (8, 16, 8, 8, True), (1, 1, 1, 0, True), (1, 0, 1, 0, True), (1, 4, 1, 0, True),
+    ],
+)  # fmt: skip
+def test_tiles_have_an_extent_and_single_positions_none(
+    block: int, tensor: int, step: int, extent: int, whole: bool
+) -> None:
+    walk = DimensionWalk(8, block, tensor)
+    assert (walk.step, walk.extent, walk.whole) == (step, extent, whole)
+
+
 def count(b: Builder, place: Range, visits: Expr, right: Expr) -> None:
     """Count the positions of `place` that take part, and those between its first and last one,
     which are positions of the tile."""
