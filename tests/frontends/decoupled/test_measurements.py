@@ -62,6 +62,19 @@ def test_what_the_model_ranks_first_is_as_good_as_the_fastest(key: str, line: An
     assert max(measured[name] for name in first) <= 1.05 * fastest + TOLERANCE
 
 
+@pytest.mark.sampled(8)
+@pytest.mark.parametrize(("key", "line"), list(lines()))
+def test_estimates_are_near_the_times_measured(key: str, line: Any) -> None:
+    """As absolute times they are rough: of the first schedule of each line, from 0.85 to 1.84 of
+    what an H200 took."""
+    algorithm, measured = KNOWN[key], line["microseconds"]
+    bare = parse(algorithm.source).with_schedule(f"{algorithm.target}.compile();")
+    name = next(name for name in line["schedules"] if name in measured)
+    program = bare.with_schedule(expand(line["schedules"][name]))
+    seconds = estimate_seconds(program, algorithm.inputs, types=algorithm.types)
+    assert 0.8 <= seconds * 1e6 / measured[name] <= 1.9
+
+
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize("key", list(KNOWN))
 def test_schedules_by_hand_and_found_are_legal(key: str) -> None:
