@@ -41,6 +41,11 @@ def caught(source: str, *arguments: Any, **named: Any) -> TileirError:
         ("Func f; In A; Var x, y;\nf[x, y] = A[x, y] + A[x];", "TIR1203", (2, 21), "rank 2"),
         ("Func f; In A, B; Var x, y;\nf[x, y] = A[x, y] + B[x];", "TIR1203", (2, 11), "y is not x"),
         ("Func f; In A; Var x, y;\nf[x] = A[x, y];", "TIR1203", (2, 8), "does not define [x]"),
+        ("Func f; In A; Var x, y;\nf[x, y] = A[x];", "TIR1203", (2, 11), "does not define [x, y]"),
+        ("Func f; In A; Var x, y; RVar k;\nf[x] = rsum(A[y, k], k);", "TIR1203", (2, 8),
+         "shape [y] does not define [x]"),
+        ("Func f; In A; Var x, y; RVar k;\nf[x, y] = rsum(A[y, x, k], k);", "TIR1203", (2, 11),
+         "shape [y, x] does not define [x, y]"),
         ("Func f; In A; Var x, y;\nf[x, x] = 1;", "TIR1203", (2, 1), "two dimensions"),
         ("Func f; In A; Var x;\nf[x] = A[x, x];", "TIR1203", (2, 8), "two dimensions"),
         ("Func f; In A; Var x, y;\nf[x] = rsum(A[x, y], y);", "TIR1202", (2, 8), "stands RVar"),
@@ -177,6 +182,17 @@ def test_fusion_needs_equal_outer_dimensions() -> None:
                          ("w", "differ in the dimensions outside of w")):  # fmt: skip
         with pytest.raises(TileirError, match=words):
             parse(f"{head}{body}f.fuse_at(g, {label});")
+
+
+def test_a_reduced_value_defines_a_tensor_with_its_labels_in_their_order() -> None:
+    """Which may have more of them: it is the same along those. A tensor that is not reduced stands
+    along the last dimensions."""
+    a = np.arange(6, dtype=np.float32).reshape(2, 3)
+    head = "Func f; In A; Var x, y; RVar k;\nf[x, y] = "
+    reduced = parse(f"{head}rsum(A[x, k], k); f.compile();").function()
+    assert reduced(a, y=4).tolist() == [[3] * 4, [12] * 4]
+    last = parse(f"{head}A[y]; f.compile();").function()
+    assert last(a[1], x=2).tolist() == [[3, 4, 5]] * 2
 
 
 def test_a_single_kernel_needs_everything_fused() -> None:

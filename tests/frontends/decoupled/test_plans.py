@@ -121,3 +121,23 @@ def test_results_are_f64_where_they_are_computed_so() -> None:
             assert result.dtype == expected and (result == A.astype(np.float64) * 2 + 1).all()
         half = function(np.arange(4.0), types={"g": "float16"})
         assert half.dtype == np.float16
+
+
+@for_each(
+    ("value", "mode"),
+    [
+        ("exp(A[x])", "fast"), ("exp2(A[x])", "approx"), ("sin(A[x])", "approx"),
+        ("rsqrt(A[x])", "approx"), ("log(A[x])", "approx"), ("sigmoid(A[x])", "fast"),
+        ("erf(A[x])", None), ("floor(A[x])", None),
+    ],
+)  # fmt: skip
+def test_approximate_functions_have_the_fastest_mode_that_is_near(
+    value: str, mode: str | None
+) -> None:
+    """An exponential may flush subnormal results; what is exact stays so without `math`."""
+    source = f"Func f; In A; Var x; f[x] = {value}; f.compile();"
+    exact = print_module(parse(source).function().module(f32(8)))
+    assert "fast = " not in exact
+    text = print_module(parse(source + "f.math(approx);").function().module(f32(8)))
+    modes = re.findall(r"= (?:exp|exp2|sin|rsqrt|log|erf|floor) .*?fast = (\w+)", text)
+    assert modes == ([mode] if mode else [])
