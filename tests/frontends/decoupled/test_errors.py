@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 from typing import Any
 
 import numpy as np
@@ -248,3 +249,44 @@ def test_a_size_that_nothing_says_is_asked_for() -> None:
     assert "the size of x is unknown" in str(caught(source))
     assert parse(source).function()(x=4).tolist() == [0, 2, 4, 6]
     assert "f takes nothing; there are 1 arguments" in str(caught(source, 3))
+
+
+def nested(count: int) -> str:
+    return f"Func f; In A; Var x;\nf[x] = {'-(' * count}A[x]{')' * count}; f.compile();"
+
+
+def chain(count: int) -> str:
+    names = [f"g{i}" for i in range(count)]
+    values = [
+        f"{n}[x] = {after}[x] + 1;" for n, after in zip(names, [*names[1:], "A"], strict=True)
+    ]
+    return f"Func {', '.join(names)}; In A; Var x;\n{' '.join(values)} g0.compile();"
+
+
+def digits(count: int) -> str:
+    return f"Func f; In A; Var x;\nf[x] = A[x]; f.block(x:{'7'.zfill(count)}); f.compile();"
+
+
+@for_each(("source", "most", "words"), [
+    (nested, 98, "nest more than 100 deep"), (chain, 101, "more than 100 Funcs depend on"),
+    (digits, 18, "a whole number is expected here"),
+])  # fmt: skip
+def test_texts_are_read_up_to_their_limits(source: Any, most: int, words: str) -> None:
+    """The statement and the tensor are levels of expressions, too."""
+    assert parse(source(most), "k.dt").compiled_funcs
+    error = caught(source(most + 1))
+    assert words in str(error) and error.line == 2
+
+
+@for_each("pairs", ["gf fg", "fg gf", "hg gh", "hg gf fh"])
+def test_funcs_are_not_fused_in_a_circle(pairs: str) -> None:
+    head = "Func f, g, h; In A; Var x;\nh[x] = A[x]; g[x] = h[x]; f[x] = g[x]; f.compile();\n"
+    fused = " ".join(f"{func}.fuse_at({into}, x);" for func, into in pairs.split())
+    assert re.search(rf"[{''.join(set(pairs))}] is fused into itself", str(caught(head + fused)))
+
+
+def test_whole_numbers_of_nine_digits_are_integers() -> None:
+    source = "Func f; In A; Var x; f[x] = A[x] + 999999999; f.compile();"
+    A = np.array([2**53, 2**53 + 1])
+    result = parse(source).function()(A, types={"f": "int64"})
+    assert (result == A + 999999999).all()

@@ -81,3 +81,35 @@ def test_an_executor_may_be_the_clock() -> None:
     assert len(outcome.timings) == 2 and all(t.seconds > 0 for t in outcome.timings)
     wrong = explore(parse(d.RELU), template, [A], wall_clock("cpu", 1), check=lambda p, g: "off")
     assert not wrong.timings and [t.wrong for t in wrong.illegal] == ["off", "off"]
+
+
+def test_times_are_means_of_runs_in_new_orders() -> None:
+    """Of each plan as many as are asked for, one of every plan before the next of any."""
+    runs: list[int] = []
+
+    def clock(plan: Any, arguments: Any) -> float:
+        assert list(arguments) == ["A"]
+        runs.append(plan.launches[0].instances)
+        return len(runs)
+
+    A = np.ones((8, 64), np.float32)
+    outcome = explore(parse(d.RELU), "relu_out = x:{1|2|4|8}/0 y:/0", [A], clock, repeats=6)
+    rounds = [runs[i : i + 4] for i in range(0, len(runs), 4)]
+    assert len(rounds) == 6 and all(sorted(one) == [1, 2, 4, 8] for one in rounds)
+    assert len({tuple(one) for one in rounds}) > 1
+    for timing in outcome.timings:
+        instances = 8 // int(timing.schedule.partition("x:")[2][0])
+        mine = [i + 1 for i, run in enumerate(runs) if run == instances]
+        assert timing.seconds == pytest.approx(sum(mine) / 6)
+    seconds = [timing.seconds for timing in outcome.timings]
+    assert seconds == sorted(seconds)
+    assert outcome.competitive(within=0) == 1 / 4 and outcome.competitive(within=100) == 1
+
+
+def test_schedules_without_a_plan_are_left_out_with_their_error() -> None:
+    """The schedules are legal, the arguments of none fit."""
+    A = np.ones((8, 64, 2), np.float32)
+    outcome = explore(parse(d.RELU), "relu_out = x:{1|2}/0", [A], lambda plan, arguments: 1.0)
+    assert not outcome.timings and outcome.competitive(baseline=1.0) == 0
+    assert all("3" in str(t.wrong) and t.seconds == float("inf") for t in outcome.illegal)
+    assert len(outcome.illegal) == 2
