@@ -251,7 +251,7 @@ def test_a_size_that_nothing_says_is_asked_for() -> None:
     assert "f takes nothing; there are 1 arguments" in str(caught(source, 3))
 
 
-def nested(count: int) -> str:
+def minuses(count: int) -> str:
     return f"Func f; In A; Var x;\nf[x] = {'-(' * count}A[x]{')' * count}; f.compile();"
 
 
@@ -268,7 +268,7 @@ def digits(count: int) -> str:
 
 
 @for_each(("source", "most", "words"), [
-    (nested, 98, "nest more than 100 deep"), (chain, 101, "more than 100 Funcs depend on"),
+    (minuses, 98, "nest more than 100 deep"), (chain, 101, "more than 100 Funcs depend on"),
     (digits, 18, "a whole number is expected here"),
 ])  # fmt: skip
 def test_texts_are_read_up_to_their_limits(source: Any, most: int, words: str) -> None:

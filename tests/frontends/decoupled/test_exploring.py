@@ -94,9 +94,9 @@ def test_times_are_means_of_runs_in_new_orders() -> None:
 
     A = np.ones((8, 64), np.float32)
     outcome = explore(parse(d.RELU), "relu_out = x:{1|2|4|8}/0 y:/0", [A], clock, repeats=6)
-    rounds = [runs[i : i + 4] for i in range(0, len(runs), 4)]
-    assert len(rounds) == 6 and all(sorted(one) == [1, 2, 4, 8] for one in rounds)
-    assert len({tuple(one) for one in rounds}) > 1
+    repeats = [runs[i : i + 4] for i in range(0, len(runs), 4)]
+    assert len(repeats) == 6 and all(sorted(one) == [1, 2, 4, 8] for one in repeats)
+    assert len({tuple(one) for one in repeats}) > 1
     for timing in outcome.timings:
         instances = 8 // int(timing.schedule.partition("x:")[2][0])
         mine = [i + 1 for i, run in enumerate(runs) if run == instances]
