@@ -17,6 +17,7 @@ from tileir.backend.layouts.access_widths import (
     shapes_of_streams,
     stores_of_bytes,
 )
+from tileir.backend.layouts.anchored_access import AnchoredAccess
 from tileir.backend.stage import has_op
 from tileir.backend.target import LINE_BYTES, VECTOR_BYTES
 from tileir.effects import Effects
@@ -46,21 +47,17 @@ barrier."""
 _SCANNED_ALONE = 16
 """Neighbours along the axis of a scan that a thread owns if the accesses cost the same."""
 _COMBINED = 8
-"""The estimated number of instructions of a function that combines elements of a scan."""
+"""The estimated number of instructions of a function that combines elements of a scan, for two
+operands of the scan."""
 _ROWS_OF_A_WARP = 16
 """Rows that a warp of a warpgroup multiplies."""
 _WORD = 4
 """Bytes of a register."""
-_ADDED_ALONE = 64
-"""The cost of an atomic addition of floats smaller than a word, which is a loop of
-compare-and-swap. Lanes whose elements share a word repeat it. Two neighbours take one addition."""
 _MANY_VECTORS = 4
 """Vectors of a thread that are worth a conversion."""
 _BYTES_TOGETHER = VECTOR_BYTES // 2
 """Neighbours along which a thread does not load bytes, but stores them. Threads that owned a whole
 access would not exchange them, and each lane would store to another line."""
-_STRIDE = 64
-"""The assumed distance in bytes of neighbours that are a stride apart."""
 _PER_LINE = 4
 """Instructions that a multiprocessor issues while it accesses a line in its first cache."""
 _ATOMIC = "atomic_rmw"
@@ -69,40 +66,6 @@ _STORED = "gpu.local_store"
 _COPIED = "gpu.async_copy"
 _REMOTE = "gpu.cluster_load"
 _SCATTER = "gpu.cluster_scatter"
-
-
-class _AnchoredAccess:
-    """An access of elements of `size` bytes, `width` of them at once, that runs `frequency` times.
-    `sectors` states whether the sectors that two 16-byte writes share count, `adds` whether the
-    access adds floats to memory, and `far` whether neighbours are a stride apart."""
-
-    def __init__(
-        self, width: int, size: int, write: bool, frequency: int, sectors: bool, adds: bool,
-        far: bool,
-    ) -> None:  # fmt: skip
-        self.width, self.size, self.write = width, size, write
-        self.frequency, self.sectors, self.adds, self.far = frequency, sectors, adds, far
-
-    def scatters(self, owned: int) -> bool:
-        """Whether lanes that own `owned` neighbours leave expensive gaps in the addresses of an
-        instruction: a narrow access touches more lines, and a write only parts of its sectors. The
-        bytes in the gaps of a 16-byte read are in the L1 cache for the next read."""
-        width = min(self.width, owned)
-        return width < owned and (self.sectors or width * self.size < VECTOR_BYTES)
-
-    def cost(self, owned: int) -> float:
-        """The cost per element if threads own `owned` neighbours: the instruction, its lines of 128
-        bytes, and the sectors of 32 bytes that further instructions write again."""
-        width = min(self.width, owned)
-        if self.adds and width * self.size < _WORD:
-            return self.frequency * _ADDED_ALONE
-        if self.far:
-            return self.frequency * (1 + min(_LANES, owned * _LANES * _STRIDE / LINE_BYTES))
-        if not self.scatters(owned):
-            return self.frequency * 2 / width
-        lines = max(1.0, owned * self.size * _LANES / LINE_BYTES)
-        rewritten = 2 * (owned / width - 1) if self.write else 0
-        return self.frequency * (1 + lines + rewritten) / width
 
 
 @attrs.frozen(eq=False, repr=False)
@@ -270,7 +233,7 @@ class AnchorLayouts:
         Shapes that differ by extents of 1 have one width: rows are computed with vectors.
         """
         around = loops(self.function)
-        groups: dict[_Accessed, list[tuple[_Accessed, _AnchoredAccess]]] = {}
+        groups: dict[_Accessed, list[tuple[_Accessed, AnchoredAccess]]] = {}
         for label, block in self.function.blocks.items():
             for op in filter(is_access, block.ops):
                 shape, order, _ = self._request(op)
@@ -304,23 +267,33 @@ class AnchorLayouts:
         for label, block in self.function.blocks.items():
             for op in block.ops:
                 if op.mnemonic == "scan" and shape_of(op.inputs[0].type) == shape:
-                    combined = _COMBINED if isinstance(cast(Any, op).combiner, str) else 1
-                    cost += around.frequency(label) * (combined + 2 * len(op.inputs))
+                    inputs = len(op.inputs)
+                    is_function = isinstance(cast(Any, op).combiner, str)
+                    combined = _COMBINED * ((inputs + 1) // 2) if is_function else 1
+                    cost += around.frequency(label) * (combined + 2 * inputs)
         lanes = min(_LANES, shape[dim] // owned)
         return cost * max(0, lanes.bit_length() - 1) / owned / _PER_LINE
 
     def _widen_scanned(self) -> None:
         """Let threads own neighbours along the axis of a scan, which they scan without exchange, if
-        no access of the tile has neighbours along that axis: each access then costs the same
-        whichever thread makes it."""
-        groups: dict[_Accessed, list[Op]] = {}
-        for op in accesses(self.function) if self._scanned else ():
-            shape, order, _ = self._request(op)
-            if self._scanned.get(shape) == order[0]:
-                groups.setdefault((shape, order), []).append(op)
-        for key, group in groups.items():
-            if all(self._is_far(op, key[1][0]) for op in group):
-                self._widths[key] = max(self._widths[key], _SCANNED_ALONE)
+        no access of the tile has contiguous neighbours along that axis: as many as cost least.
+        Neighbours in different lines cost the same whichever thread accesses them."""
+        around = loops(self.function)
+        groups: dict[_Accessed, list[tuple[Op, int]]] = {}
+        for label, block in self.function.blocks.items() if self._scanned else ():
+            for op in filter(is_access, block.ops):
+                shape, order, _ = self._request(op)
+                if self._scanned.get(shape) == order[0]:
+                    groups.setdefault((shape, order), []).append((op, around.frequency(label)))
+        for (shape, order), group in groups.items():
+            if not all(self._is_far(op, order[0]) for op, _ in group):
+                continue
+            near = [a for a in (self._access(op, order[0], n) for op, n in group) if a.is_near]
+            owned = min(
+                (_SCANNED_ALONE >> k for k in range(_SCANNED_ALONE.bit_length())),
+                key=lambda n: sum(a.cost(n) for a in near) + self._exchange(shape, order[0], n),
+            )
+            self._widths[shape, order] = max(self._widths[shape, order], owned)
 
     def _is_near(self, op: Op, dim: int) -> bool:
         """Whether `op` stores at indices that are computed from other values, such as the number of
@@ -349,15 +322,27 @@ class AnchorLayouts:
 
         return distances(self.function, pointer)[dim] is StrideClass.STRIDED
 
-    def _access(self, op: Op, dim: int, frequency: int) -> _AnchoredAccess:
+    def _stride(self, op: Op, dim: int) -> int | None:
+        """The distance in bytes of neighbours along `dim`: 0 if they are not a stride apart, None
+        if the stride is not known."""
+        if not self._is_far(op, dim):
+            return 0
+        # few accesses need it
+        from tileir.backend.layouts.stride_classes import lengths
+
+        is_parameter, stride = lengths(self.function, op.inputs[0])[dim]
+        length = 0 if is_parameter else stride * _element_bytes(op.inputs[0].type)
+        return length or None
+
+    def _access(self, op: Op, dim: int, frequency: int) -> AnchoredAccess:
         type = op.inputs[0].type
         width = min(self.contiguity.aligned_width(op, dim), _per_access(type))
         write = bool(op.effects & Effects.WRITE)
         # Next to dots, wide loads of operands save more than wide stores, which run once.
         sectors = write and not self.multiplies
         adds = op.mnemonic == _ATOMIC and cast(Any, op).op.value == "fadd"
-        size, far = _element_bytes(type), self._is_far(op, dim)
-        return _AnchoredAccess(width, size, write, frequency, sectors, adds, far)
+        size = _element_bytes(type)
+        return AnchoredAccess(width, size, write, frequency, sectors, adds, self._stride(op, dim))
 
     def _is_result(self, op: Op) -> bool:
         """Whether `op` stores, or adds to memory, values that are computed element by element from

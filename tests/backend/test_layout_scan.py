@@ -600,3 +600,21 @@ def test_runs_of_registers_are_neighbours_in_order(count):
                     place[dim] += register
                     assert it.coordinate(register, lane, warp) == tuple(place)
     assert longest >= 4
+
+
+@pytest.mark.parametrize(("stride", "shuffles"), [(2, 16 * 5), (16, 16 * 5), (32, 6)])
+def test_lanes_own_neighbours_that_share_lines(stride, shuffles):
+    """A warp accesses fewer lines if its lanes are neighbours. Where each element is in another
+    line, a thread owns 16 neighbours, and lanes exchange totals alone."""
+    b = Builder()
+    buffers = {n: arg(pointer(F32), aligned=16) for n in "xy"}
+    with b.kernel("k", **buffers) as (x, y):
+        place = b.arange(2048) * stride
+        (y + place).store(b.scan((x + place).load(), axis=0, combiner="fadd"))
+    module = b.module()
+    code = compile_kernel(module, "sm_90", {"num_warps": 4})
+    assert code.ptx.count("shfl.sync") == shuffles
+    x = np.random.default_rng(0).integers(-9, 9, 2048 * stride).astype(np.float32)
+    y = np.zeros_like(x)
+    SimtExecutor().launch(module, "k", 1, [x, y], num_warps=4)
+    np.testing.assert_array_equal(y[::stride], np.cumsum(x[::stride]))
