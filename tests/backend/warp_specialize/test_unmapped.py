@@ -215,6 +215,6 @@ def test_tensors_have_extents_also_where_no_map_can_be_made(
     arguments: tuple[int, ...], extents: list[tuple[int, ...]]
 ) -> None:
     """None where a guard is 0: then the kernel is not launched with maps."""
-    found = plan().tensors(arguments)
-    assert [numbers for _, numbers in found] == extents
-    assert [recipe.parameter for recipe, _ in found] == [0, 1, 2][: len(extents)]
+    code = plan().tensors(arguments)
+    assert [numbers for _, numbers in code] == extents
+    assert [recipe.parameter for recipe, _ in code] == [0, 1, 2][: len(extents)]
