@@ -6,10 +6,10 @@ import re
 from collections.abc import Sequence
 
 from tileir import Location
-from tileir.frontends.ttir.lexer import Token
+from tileir.frontends.ttir.lexer import Token, string_value
 
 _ENTRY = re.compile(r"^(#loc\w*) = loc\((.*)\)$", re.MULTILINE)
-_PLACE = re.compile(r'"((?:[^"\\]|\\.)*)":(\d+):(\d+)')
+_PLACE = re.compile(r'("(?:[^"\\]|\\.)*"):(\d+):(\d+)')
 _NAME = re.compile(r"#loc\w*")
 _DEEP = 32
 """The longest chain of references between entries."""
@@ -40,7 +40,7 @@ class Locations:
         stated = _PLACE.search(text) if '"' in text else None
         if stated:
             # MLIR counts columns from 1, Triton gives some as 0.
-            return Location(stated[1], int(stated[2]), max(int(stated[3]), 1))
+            return Location(string_value(stated[1]), int(stated[2]), max(int(stated[3]), 1))
         for name in _NAME.findall(text) if depth else ():
             location = self._lookup(self._table.get(name, ""), depth - 1)
             if location is not None:

@@ -190,7 +190,7 @@ class FunctionPrinter:
         where = op.location
         if where is None or not where.file:
             return ""
-        return f' loc("{where.file}":{where.line}:{where.column or 0})'
+        return f' loc("{escape(where.file)}":{where.line}:{where.column or 0})'
 
     def define(self, value: Value) -> str:
         """A name for a value."""
@@ -262,3 +262,12 @@ class FunctionPrinter:
             return self.label(edge.label)
         kinds = ", ".join(self.type(a.type) for a in edge.arguments)
         return f"{self.label(edge.label)}({self.values(edge.arguments)} : {kinds})"
+
+
+def escape(text: str) -> str:
+    """`text` as MLIR writes it in quotes: other characters than printable ones by their bytes."""
+    return "".join(c if c.isprintable() and c not in '"\\' else _bytes(c) for c in text)
+
+
+def _bytes(character: str) -> str:
+    return "".join(f"\\{byte:02X}" for byte in character.encode(errors="replace"))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from tileir.frontends.ttir.export.printer import FunctionPrinter, rule
+from tileir.frontends.ttir.export.printer import FunctionPrinter, escape, rule
 from tileir.frontends.ttir.op_names import (
     ADDRESS_CASTS,
     ATOMIC_OPERATIONS,
@@ -104,6 +104,7 @@ def _extern(
     p: FunctionPrinter, symbol: str, operands: Sequence[Operand], kind: Any, library: str = ""
 ) -> str:
     kinds = ", ".join(p.type(x.type) for x in operands)
+    library = escape(library)
     return (
         f"tt.extern_elementwise {p.values(operands)} "
         f'{{libname = "{library}", libpath = "", pure = true, symbol = "{symbol}"}} : '
@@ -448,7 +449,8 @@ def _call(p: FunctionPrinter, op: Any) -> str:
 
 @rule("assert")
 def _assert(p: FunctionPrinter, op: Any) -> str:
-    return f'tt.assert {p.value(op.condition)}, "{op.message}" : {p.type(op.condition.type)}'
+    message, kind = escape(op.message), p.type(op.condition.type)
+    return f'tt.assert {p.value(op.condition)}, "{message}" : {kind}'
 
 
 @rule("print")
@@ -457,18 +459,12 @@ def _print(p: FunctionPrinter, op: Any) -> str:
     signs = ", ".join("0" if op.unsigned else "1" for _ in op.values)
     options = f"hex = {str(op.hex).lower()}, isSigned = array<i32: {signs}>"
     operands = f" : {p.values(op.values)} : {kinds}" if op.values else ""
-    return f'tt.print " {op.prefix}: " {{{options}}}{operands}'
-
-
-def _escape(text: str) -> str:
-    """`text` as MLIR writes it in quotes."""
-    plain = text.replace("\\", "\\\\")
-    return "".join(c if c.isprintable() and c != '"' else f"\\{ord(c):02X}" for c in plain)
+    return f'tt.print " {escape(op.prefix)}: " {{{options}}}{operands}'
 
 
 @rule("inline_asm")
 def _inline_asm(p: FunctionPrinter, op: Any) -> str:
-    text, constraints = map(_escape, (op.text, op.constraints))
+    text, constraints = map(escape, (op.text, op.constraints))
     options = f'constraints = "{constraints}", packed_element = {op.pack} : i32'
     ins, outs = (", ".join(p.type(x.type) for x in xs) for xs in (op.values, op.results))
     return (

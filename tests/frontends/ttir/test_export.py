@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from tileir import interpret
+from tileir import Location, interpret
+from tileir.builder import F32, I1, I32, Builder
 from tileir.frontends.ttir import read
 from tileir.frontends.ttir.export import RELEASES, ExportError, argument_effects, export
 from tileir.textual import parse
@@ -59,6 +61,36 @@ def test_inline_assembly_and_its_constraints_are_written():
     assert '"mov.b32 $0, $1;" {constraints = "=r,r", packed_element = 1 : i32, pure = true}' in text
 
 
+TEXTS = (
+    "plain",
+    'a "quoted" word',
+    "back\\\\slash \\22",
+    "two\nlines\tand more",
+    "größer → 7",
+    "100%: x",
+)
+
+
+@pytest.mark.parametrize("words", TEXTS)
+def test_texts_in_quotes_are_read_as_they_were(words):
+    """Messages, prefixes, names of libraries and files of any characters."""
+    builder = Builder()
+    with (
+        builder.kernel("f", c=I1, n=I32, x=F32) as (c, n, x),
+        builder.at_location(Location(words, 4, 2)),
+    ):
+        builder.assert_(c, message=words)
+        builder.print([n], prefix=words, unsigned=True)
+        builder.extern_elementwise(F32, [x], symbol="g", library=words)
+    ops = read(export(builder.module())).kernel().ops
+    claim, shown, called = (
+        op for op in ops if op.mnemonic in ("assert", "print", "extern_elementwise")
+    )
+    assert (claim.message, shown.prefix, shown.unsigned) == (words, words, True)
+    assert (called.symbol, called.library) == ("g", words)
+    assert (claim.location.file, claim.location.line) == (words, 4)
+
+
 def test_descriptors_are_written_as_each_release_reads_them():
     (path,) = (p for p in NEWEST if p.stem == "desc")
     module = read(path.read_text())
@@ -78,18 +110,52 @@ entry:
 """
 
 
+FUNCTIONS = """
+define noinline (f32, f32) @both(f32 %s) {
+entry:
+  ret %s, %s
+}
+
+define noinline f32 @twice(f32 %s) {
+entry:
+  %r = fadd f32 %s, %s
+  ret %r
+}
+
+define noinline void @put(f32* %x, f32 %s) {
+entry:
+  store %x, %s
+  ret
+}
+"""
+
+
+def test_calls_are_written_with_and_without_a_result():
+    line = "%r = call f32 @twice, %s\n  call @put, %x, %r"
+    module = parse(KERNEL.format(line) + FUNCTIONS.partition("}")[2])
+    text = export(module)
+    assert re.search(r"= tt.call @twice\(%\w+\) : \(f32\) -> f32", text)
+    assert re.search(r"tt.call @put\(%\w+, %\w+\) : \(!tt.ptr<f32>, f32\) -> \(\)", text)
+    x = np.zeros(1, np.float32)
+    interpret(read(text), "f", 1, [x, 3.5])
+    assert x[0] == 7
+
+
 @pytest.mark.parametrize(
     ("line", "release", "message"),
     [
         ("%r = make_range i32<12>", "3.9", "an extent that is not a power of two"),
         ("%v = load f32 %x\n  %t = tanh f32 %v\n  %c = clock i64", "3.9", "no op for clock"),
         ("%c = fadd f32 %s, %s {rounding = rz}", "3.9", "fadd with rounding rz"),
+        ("%c, _ = icmp (i1, i1) %x, %x {predicate = eq}", "3.9", "TTIR compares no pointers"),
+        ('%r = extern_elementwise f32 %s {symbol = "g", pure = false}', "3.9", "g has effects"),
+        ("%a, %b = call (f32, f32) @both, %s", "3.9", "a call with several results"),
         ("%v = atomic_load f32 %x", "3.8", "Triton 3.8 has no op for atomic_load"),
     ],
 )
 def test_what_ttir_cannot_say_is_refused_at_its_line(line, release, message):
     with pytest.raises(ExportError, match=message) as caught:
-        export(parse(KERNEL.format(line), "f.tir"), release)
+        export(parse(KERNEL.format(line) + FUNCTIONS, "f.tir"), release)
     assert caught.value.code == "TIR1006"
     assert caught.value.line == 5 + line.count("\n")
 
