@@ -93,6 +93,57 @@ def test_an_array_is_seen_as_another_type() -> None:
         triton.reinterpret(3, tl.int32)
 
 
+class Moving(Torch):
+    """A tensor that is copied and moved."""
+
+    def numel(self) -> int:
+        return int(self.array.size)
+
+    def element_size(self) -> int:
+        return int(self.array.itemsize)
+
+    def clone(self) -> Moving:
+        return Moving(self.array.copy(), self.dtype)
+
+    def copy_(self, other: Moving) -> None:
+        self.array[...] = other.array
+
+    def new_empty(self, sizes: Any) -> Moving:
+        return Moving(np.empty(sizes, self.array.dtype), self.dtype)
+
+    def to(self, device: str) -> Moving:
+        result = self.clone()
+        result.device = device
+        return result
+
+    def cpu(self) -> Moving:
+        return self.to("cpu")
+
+    @property
+    def data(self) -> Any:
+        return self.array.data
+
+
+@pytest.mark.parametrize("library", ["numpy", "torch"])
+def test_what_is_seen_as_another_type_has_the_methods_of_the_array(library: str) -> None:
+    array = np.arange(12, dtype=np.uint16).reshape(3, 4)[:, ::2]
+    base = array if library == "numpy" else Moving(array, "torch.uint16")
+    seen = triton.reinterpret(base, tl.float16)
+    assert (seen.shape, seen.numel(), seen.element_size()) == ((3, 2), 6, 2)
+    assert (seen.stride(), seen.data_ptr(), seen.device) == ((4, 2), array.ctypes.data, "cpu")
+    assert str(seen).startswith("TensorWrapper[fp16](") and seen.data.shape == (3, 2)
+    copy, empty = seen.clone(), seen.new_empty((5, 1))
+    assert copy.dtype is empty.dtype is tl.float16 and empty.shape == (5, 1)
+    assert copy.data_ptr() != seen.data_ptr() and copy.numel() == 6
+    array[0, 0] = 77
+    assert copy.data[0, 0] == 0
+    copy.copy_(seen)
+    assert copy.data[0, 0] == 77
+    if library == "torch":
+        assert (seen.to("cuda").device, seen.to("cuda").cpu().device) == ("cuda", "cpu")
+        assert seen.to("cuda").dtype is seen.cpu().dtype is tl.float16
+
+
 class Sparse(Torch):
     """A tensor without storage."""
 

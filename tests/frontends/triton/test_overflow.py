@@ -10,6 +10,7 @@ import pytest
 import tileir.frontends.triton as triton
 import tileir.frontends.triton.language as tl
 from tests.sizes import for_each
+from tileir import TileirError
 from tileir.builder import F32, I32, I64, Builder, arg, pointer
 from tileir.frontends import ttir
 from tileir.frontends.triton.index_nsw import mark_index_nsw
@@ -191,6 +192,24 @@ def unsigned_offset(x, n: tl.uint64, N: tl.constexpr):
     tl.store(x + ((i + n) * 3), 1.0)
 
 
+@triton.jit
+def masked_product(x, n, stride, N: tl.constexpr):
+    i = tl.program_id(0) * stride + tl.arange(0, N)
+    tl.store(x + i, 1.0, mask=i < n)
+
+
+@triton.jit
+def compared_product(x, n, stride, N: tl.constexpr):
+    """The product is no part of an address: it may be meant to wrap."""
+    tl.store(x + tl.arange(0, N), 1.0, mask=tl.program_id(0) * stride < n)
+
+
+@triton.jit
+def chosen_product(x, n, stride, N: tl.constexpr):
+    """The index is not linear in the product."""
+    tl.store(x + tl.where(tl.program_id(0) * stride < n, tl.arange(0, N), 0), 1.0)
+
+
 SIGNATURE = {"x": "*fp32", "y": "*i32", "rows": "*i32", "n": "i32", "stride": "i32"}
 
 
@@ -201,6 +220,9 @@ SIGNATURE = {"x": "*fp32", "y": "*i32", "rows": "*i32", "n": "i32", "stride": "i
         (store_indices, {"none"}),
         (gather_row, {"none"}),
         (unsigned_offset, {"none"}),
+        (masked_product, {"nsw"}),
+        (compared_product, {"none"}),
+        (chosen_product, {"none"}),
     ],
     ids=lambda x: getattr(x, "__name__", ""),
 )
@@ -271,3 +293,30 @@ module {
 
 def test_ttir_has_the_same_rule():
     assert flags(ttir.read(TEXT)) == [("mul", "nsw"), ("add", "nsw"), ("mul", "none")]
+
+
+@triton.jit
+def asserts(x, ok, n, MASKED: tl.constexpr):
+    i = tl.arange(0, 8)
+    if MASKED:
+        tl.device_assert(tl.load(x + i) > 0, "positive", mask=tl.load(ok + i) != 0)
+    else:
+        tl.device_assert(tl.load(x + i) > 0, "positive")
+
+
+@pytest.mark.parametrize("on", ["interpreter", pytest.param("simt", marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    ("masked", "checked", "fails"), [(True, 3, False), (True, 4, True), (False, 3, True)]
+)
+def test_an_assertion_is_of_the_elements_that_its_mask_selects(
+    on: str, masked: bool, checked: int, fails: bool
+) -> None:
+    """Element 3 is not positive: the first `checked` elements are."""
+    x, ok = np.array([1, 2, 3, 0, 5, 6, 7, 8]), np.arange(8) < checked
+    arguments = x.astype(np.int32), ok.astype(np.int8), 8, masked
+    asserts[(1,)](*arguments, on=on)  # not in debug mode
+    if fails:
+        with pytest.raises(TileirError, match="positive"):
+            asserts[(1,)](*arguments, on=on, debug=True)
+    else:
+        asserts[(1,)](*arguments, on=on, debug=True)
