@@ -77,6 +77,12 @@ def count_instruction(tally: OpCounters, kind: str) -> None:
     tally.instructions[kind] += 1
 
 
+def test_an_op_that_has_not_run_has_no_counts() -> None:
+    numbers = attrs.asdict(Counts().of(object()))  # type: ignore[arg-type]
+    assert numbers.pop("instructions") == {}
+    assert set(numbers.values()) == {0}
+
+
 def some(rng: np.random.Generator) -> Any:
     """Some threads, all or none of some warps."""
     parts = np.repeat(rng.choice((0.0, 0.03, 0.5, 1.0), THREADS // 32), 32)

@@ -73,6 +73,8 @@ def test_numbers_that_python_converts_raise_nothing_else(name: str) -> None:
 def test_a_long_number_has_a_place() -> None:
     text = "a\nbc " + "0" * (MOST_DIGITS + 1)
     assert long_number(text) == (2, 4) and long_number(text[:-1]) is None
+    assert long_number(f"first\n{text}\n{text}") == (3, 4)
+    assert long_number("0" * (MOST_DIGITS + 2)) == (1, 1)
 
 
 NESTED = {
