@@ -8,11 +8,13 @@ import itertools
 from pathlib import Path
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 
 import tileir.frontends.triton as triton
 import tileir.frontends.triton.language as tl
+from tests.sizes import for_each
 from tileir import TileirError
 from tileir.errors import Diagnostic, InfeasibleError
 from tileir.textual import print_module
@@ -75,6 +77,64 @@ def test_the_default_precision_of_dots_is_an_option() -> None:
         assert ("precision = tf32" in text) == (word == "tf32")
 
 
+@triton.jit
+def product_of(x, y, z, PRECISION: tl.constexpr, TF32: tl.constexpr, STEPS: tl.constexpr):
+    i = tl.arange(0, 32)[:, None] * 32 + tl.arange(0, 32)[None, :]
+    result = tl.dot(
+        tl.load(x + i), tl.load(y + i), input_precision=PRECISION, allow_tf32=TF32,
+        max_num_imprecise_acc=STEPS,
+    )  # fmt: skip
+    tl.store(z + i, result)
+
+
+def dot_of(kinds: tuple[Any, Any], *constants: Any, **options: Any) -> Any:
+    """The `dot` of the kernel for operands of two types."""
+    x, y = (np.zeros((32, 32), kind) for kind in kinds)
+    z = np.zeros((32, 32), np.int32 if np.dtype(kinds[0]).kind in "iu" else np.float32)
+    kernel = product_of.warmup(x, y, z, *constants, grid=(1,), **options).kernel()
+    (op,) = [op for op in kernel.ops if op.mnemonic == "dot"]
+    return op
+
+
+@for_each(
+    ("precision", "tf32", "default", "expected"),
+    [
+        (None, None, None, "tf32"), (None, None, "ieee", "ieee"), (None, True, "ieee", "tf32"),
+        (None, False, None, "ieee"), ("ieee", None, None, "ieee"), ("tf32", None, "ieee", "tf32"),
+        ("tf32x3", None, None, "tf32x3"), ("IEEE", None, None, "ieee"),
+        ("ieee", True, None, "ieee"),
+    ],
+)  # fmt: skip
+def test_the_precision_of_a_dot(
+    precision: str | None, tf32: bool | None, default: str | None, expected: str
+) -> None:
+    """`input_precision` decides, then `allow_tf32`, then the option of the launch."""
+    options = {} if default is None else {"default_dot_input_precision": default}
+    op = dot_of((np.float32, np.float32), precision, tf32, None, **options)
+    assert op.precision.value == expected
+    half = dot_of((np.float16, np.float16), precision, tf32, None, **options)
+    assert half.precision.value == "ieee"
+
+
+@for_each(
+    ("kinds", "steps", "imprecise", "signed"),
+    [
+        ((np.int8, np.int8), None, 0, (True, True)), ((np.uint8, np.int8), None, 0, (False, True)),
+        ((np.int8, np.uint8), None, 0, (True, False)),
+        ((ml_dtypes.float8_e5m2, ml_dtypes.float8_e5m2), 64, 64, (True, True)),
+        ((ml_dtypes.float8_e5m2, ml_dtypes.float8_e4m3fn), 32, 32, (True, True)),
+        ((ml_dtypes.float8_e5m2, ml_dtypes.float8_e5m2), 0, 0, (True, True)),
+        ((np.float16, np.float16), 64, 0, (True, True)), ((np.int8, np.int8), 64, 0, (True, True)),
+    ],
+)  # fmt: skip
+def test_signs_and_imprecise_steps_of_a_dot(
+    kinds: tuple[Any, Any], steps: int | None, imprecise: int, signed: tuple[bool, bool]
+) -> None:
+    """Each integer operand has a sign of its own; only 8-bit floats are accumulated imprecisely."""
+    op = dot_of(kinds, None, None, steps)
+    assert (op.max_imprecise, (op.lhs_signed, op.rhs_signed)) == (imprecise, signed)
+
+
 # Debugging ----------------------------------------------------------------------------------
 
 
@@ -105,6 +165,17 @@ def test_assertions_of_the_device_hold_in_debugging_alone(
     monkeypatch.setenv("TRITON_DEBUG", "1")
     with pytest.raises(TileirError, match="not positive"):
         check_bounds[(1,)](np.zeros(1, np.int32), on=on)
+
+
+@for_each(
+    ("word", "checks"),
+    [("1", True), ("on", True), ("TRUE", True), ("y", True), ("0", False), ("off", False)],
+)
+def test_words_that_enable_debugging(word: str, checks: bool) -> None:
+    with pytest.MonkeyPatch.context() as environment:
+        environment.setenv("TRITON_DEBUG", word)
+        module = check_bounds.warmup(np.zeros(1, np.int32), grid=(1,))
+    assert any(op.mnemonic == "assert" for op in module.kernel().ops) == checks
 
 
 @triton.jit
