@@ -78,7 +78,7 @@ def test_the_default_precision_of_dots_is_an_option() -> None:
 
 
 @triton.jit
-def product_of(x, y, z, PRECISION: tl.constexpr, TF32: tl.constexpr, STEPS: tl.constexpr):
+def matmul_by_options(x, y, z, PRECISION: tl.constexpr, TF32: tl.constexpr, STEPS: tl.constexpr):
     i = tl.arange(0, 32)[:, None] * 32 + tl.arange(0, 32)[None, :]
     result = tl.dot(
         tl.load(x + i), tl.load(y + i), input_precision=PRECISION, allow_tf32=TF32,
@@ -91,7 +91,7 @@ def dot_of(kinds: tuple[Any, Any], *constants: Any, **options: Any) -> Any:
     """The `dot` of the kernel for operands of two types."""
     x, y = (np.zeros((32, 32), kind) for kind in kinds)
     z = np.zeros((32, 32), np.int32 if np.dtype(kinds[0]).kind in "iu" else np.float32)
-    kernel = product_of.warmup(x, y, z, *constants, grid=(1,), **options).kernel()
+    kernel = matmul_by_options.warmup(x, y, z, *constants, grid=(1,), **options).kernel()
     (op,) = [op for op in kernel.ops if op.mnemonic == "dot"]
     return op
 

@@ -193,20 +193,20 @@ def unsigned_offset(x, n: tl.uint64, N: tl.constexpr):
 
 
 @triton.jit
-def masked_product(x, n, stride, N: tl.constexpr):
+def masked_multiple(x, n, stride, N: tl.constexpr):
     i = tl.program_id(0) * stride + tl.arange(0, N)
     tl.store(x + i, 1.0, mask=i < n)
 
 
 @triton.jit
-def compared_product(x, n, stride, N: tl.constexpr):
-    """The product is no part of an address: it may be meant to wrap."""
+def compared_multiple(x, n, stride, N: tl.constexpr):
+    """The multiple is no part of an address: it may be meant to wrap."""
     tl.store(x + tl.arange(0, N), 1.0, mask=tl.program_id(0) * stride < n)
 
 
 @triton.jit
-def chosen_product(x, n, stride, N: tl.constexpr):
-    """The index is not linear in the product."""
+def chosen_multiple(x, n, stride, N: tl.constexpr):
+    """The index is not linear in the multiple."""
     tl.store(x + tl.where(tl.program_id(0) * stride < n, tl.arange(0, N), 0), 1.0)
 
 
@@ -220,9 +220,9 @@ SIGNATURE = {"x": "*fp32", "y": "*i32", "rows": "*i32", "n": "i32", "stride": "i
         (store_indices, {"none"}),
         (gather_row, {"none"}),
         (unsigned_offset, {"none"}),
-        (masked_product, {"nsw"}),
-        (compared_product, {"none"}),
-        (chosen_product, {"none"}),
+        (masked_multiple, {"nsw"}),
+        (compared_multiple, {"none"}),
+        (chosen_multiple, {"none"}),
     ],
     ids=lambda x: getattr(x, "__name__", ""),
 )

@@ -174,3 +174,27 @@ def test_a_name_that_is_given_its_value_later_is_not_defined() -> None:
         return k.module({"x": "*i32"}, {})
 
     assert later().functions
+
+
+@triton.jit
+def python_on_tensors(x, f, out, floats):
+    a, b, c = tl.load(x), tl.load(x + 1), tl.load(x + 2)
+    tl.store(out, int(tl.load(f)))
+    tl.store(out + 1, bool(b).to(tl.int32))
+    tl.store(out + 2, min(a, b, c))
+    tl.store(out + 3, max((a, b, c)))
+    tl.store(out + 4, abs(a))
+    for n, value in enumerate((a, b)):
+        tl.store(out + 5 + n, value * 10 + n)
+    for first, second in zip((a, b), (c, a), strict=True):
+        tl.store(out + 7, first - second)
+    tl.store(floats, float(a) / 2)
+    tl.store(floats + 1, tl.float32(b))
+
+
+def test_functions_of_python_on_tensors() -> None:
+    x, f = np.array([-7, 4, 9], np.int32), np.array([-2.75], np.float32)
+    out, floats = np.zeros(8, np.int32), np.zeros(2, np.float32)
+    python_on_tensors[(1,)](x, f, out, floats, on="interpreter")
+    assert out.tolist() == [-2, 1, -7, 9, 7, -70, 41, 11]
+    assert floats.tolist() == [-3.5, 4]

@@ -56,11 +56,15 @@ def results(
     return dict(zip(lines, out.reshape(-1, N), strict=True))
 
 
-def unsigned(x: Any) -> Any:
+def as_unsigned(x: Any) -> Any:
     return x.view(f"u{x.dtype.name}")
 
 
-def truncated(x: Any, y: Any) -> Any:
+def ceiling(x: Any, y: Any) -> Any:
+    return x // y + (x % y > 0)
+
+
+def quotient(x: Any, y: Any) -> Any:
     x, y = x.astype(np.int64), y.astype(np.int64)
     return (np.abs(x) // np.abs(y)) * np.sign(x) * np.sign(y)
 
@@ -70,16 +74,16 @@ B = np.array([3, 3, -7, 7, 5, 2, -2, 6], np.int8)
 INTEGERS: dict[str, Callable[[Any, Any], Any]] = {
     "addi": lambda x, y: x + y, "subi": lambda x, y: x - y, "muli": lambda x, y: x * y,
     "andi": lambda x, y: x & y, "ori": lambda x, y: x | y, "xori": lambda x, y: x ^ y,
-    "divsi": truncated, "remsi": lambda x, y: x - truncated(x, y) * y,
-    "divui": lambda x, y: unsigned(x) // unsigned(y),
-    "remui": lambda x, y: unsigned(x) % unsigned(y),
+    "divsi": quotient, "remsi": lambda x, y: x - quotient(x, y) * y,
+    "divui": lambda x, y: as_unsigned(x) // as_unsigned(y),
+    "remui": lambda x, y: as_unsigned(x) % as_unsigned(y),
     "floordivsi": lambda x, y: x // y, "ceildivsi": lambda x, y: -(-x.astype(np.int64) // y),
-    "ceildivui": lambda x, y: unsigned(x) // unsigned(y) + (unsigned(x) % unsigned(y) > 0),
+    "ceildivui": lambda x, y: ceiling(as_unsigned(x), as_unsigned(y)),
     "minsi": np.minimum, "maxsi": np.maximum,
-    "minui": lambda x, y: np.minimum(unsigned(x), unsigned(y)),
-    "maxui": lambda x, y: np.maximum(unsigned(x), unsigned(y)),
+    "minui": lambda x, y: np.minimum(as_unsigned(x), as_unsigned(y)),
+    "maxui": lambda x, y: np.maximum(as_unsigned(x), as_unsigned(y)),
     "shli": lambda x, y: x << (y & 7), "shrsi": lambda x, y: x >> (y & 7),
-    "shrui": lambda x, y: unsigned(x) >> unsigned(y & 7),
+    "shrui": lambda x, y: as_unsigned(x) >> as_unsigned(y & 7),
 }  # fmt: skip
 
 
@@ -113,7 +117,7 @@ def test_ops_of_the_bits_of_integers() -> None:
     for name, function in BITS.items():
         assert rows[name].tolist() == [function(int(n)) for n in x], name
     wide = [((int(n) % 2**32) ** 2 >> 32) for n in x]
-    assert unsigned(rows["high"]).tolist() == wide
+    assert as_unsigned(rows["high"]).tolist() == wide
 
 
 NAN = math.nan
@@ -183,7 +187,7 @@ def test_comparisons() -> None:
     }
     x, y = np.array([1, -1, 5, -7] * 2, np.int32), np.array([-1, 1, 5, -6] * 2, np.int32)
     for name, row in results(integers, ("i32",) * 2, "i32", x, y).items():
-        a, b = (unsigned(v) if name[0] == "u" else v for v in (x, y))
+        a, b = (as_unsigned(v) if name[0] == "u" else v for v in (x, y))
         np.testing.assert_array_equal(row, RELATIONS[name](a, b), name)
     floats = {
         f"{k}{n[1:]}": f"%{k}{n[1:]} = arith.cmpf {k}{n[1:]}, %a, %b : tensor<{N}xf32>"
@@ -199,10 +203,10 @@ def test_comparisons() -> None:
 
 CASTS = [
     ("arith.extsi", "i8", "i32", A.astype(np.int32)),
-    ("arith.extui", "i8", "i32", unsigned(A).astype(np.int32)),
+    ("arith.extui", "i8", "i32", as_unsigned(A).astype(np.int32)),
     ("arith.trunci", "i32", "i8", (A.astype(np.int32) * 77).astype(np.int8)),
     ("arith.sitofp", "i8", "f32", A.astype(np.float32)),
-    ("arith.uitofp", "i8", "f32", unsigned(A).astype(np.float32)),
+    ("arith.uitofp", "i8", "f32", as_unsigned(A).astype(np.float32)),
     ("arith.fptosi", "f32", "i8", np.trunc(np.linspace(-100, 100, N)).astype(np.int8)),
     ("arith.fptoui", "f32", "i8", np.linspace(0, 250, N).astype(np.uint8).view(np.int8)),
     ("arith.extf", "f16", "f32", U),

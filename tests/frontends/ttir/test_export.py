@@ -83,12 +83,12 @@ def test_texts_in_quotes_are_read_as_they_were(words):
         builder.print([n], prefix=words, unsigned=True)
         builder.extern_elementwise(F32, [x], symbol="g", library=words)
     ops = read(export(builder.module())).kernel().ops
-    claim, shown, called = (
+    condition, shown, called = (
         op for op in ops if op.mnemonic in ("assert", "print", "extern_elementwise")
     )
-    assert (claim.message, shown.prefix, shown.unsigned) == (words, words, True)
+    assert (condition.message, shown.prefix, shown.unsigned) == (words, words, True)
     assert (called.symbol, called.library) == ("g", words)
-    assert (claim.location.file, claim.location.line) == (words, 4)
+    assert (condition.location.file, condition.location.line) == (words, 4)
 
 
 def test_descriptors_are_written_as_each_release_reads_them():
