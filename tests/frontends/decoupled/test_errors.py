@@ -185,6 +185,42 @@ def test_fusion_needs_equal_outer_dimensions() -> None:
             parse(f"{head}{body}f.fuse_at(g, {label});")
 
 
+TOTAL = "rsum(B[x, k], k)"
+
+
+@for_each(("value", "is_legal"), [
+    (f"clamp({TOTAL}, A[x, y, z], A[x, y, z])", True),
+    (f"clamp(A[x, y, z], {TOTAL}, {TOTAL})", True),
+    (f"({TOTAL} + {TOTAL}) * A[x, y, z]", True),
+    (f"clamp({TOTAL}, C[x, y], A[x, y, z])", False),
+    (f"({TOTAL} + C[x, y]) * A[x, y, z]", False),
+    (f"A[x, y, z] - (C[x, y] - {TOTAL})", False),
+])  # fmt: skip
+def test_what_reads_a_tensor_broadcasts_by_position(value: str, is_legal: bool) -> None:
+    """A value stands along labels only where all tensors in it are reduced."""
+    source = f"Func f; In A, B, C; Var x, y, z; RVar k;\nf[x, y, z] = {value}; f.compile();"
+    if is_legal:
+        assert parse(source).compiled_funcs
+    else:
+        assert caught(source).code == "TIR1203"
+
+
+def test_a_fused_func_with_a_kernel_has_blocks_of_its_own() -> None:
+    """Where it is compiled, or another Func reads it."""
+    fused = HEAD + BODY + "g.fuse_at(f, x); g.block(x:2); f.compile();"
+    assert "no block of its own" in str(caught(fused))
+    assert set(parse(fused + "g.compile();").compiled_funcs) == {"f", "g"}
+
+
+def test_elements_of_a_fused_func_are_not_moved() -> None:
+    source = """Func f, g; In A; Var x, y; g[y, x] = A[y, x] + 1;
+    f[x, y] = reshape(g[y, x], x, y); f.tensorize(x:0, y:0); f.compile();\n"""
+    A = np.arange(6, dtype=np.float32).reshape(3, 2)
+    assert (parse(source).function()(A) == A.reshape(2, 3) + 1).all()
+    error = caught(source + "g.fuse_at(f, x);", A)
+    assert error.code == "TIR1204"
+
+
 def test_a_reduced_value_defines_a_tensor_with_its_labels_in_their_order() -> None:
     """Which may have more of them: it is the same along those. A tensor that is not reduced stands
     along the last dimensions."""

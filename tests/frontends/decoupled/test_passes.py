@@ -82,3 +82,15 @@ def test_operands_that_a_pass_does_not_change_are_loaded_before_it(value: str) -
         label for label, block in kernel.blocks.items() for op in block.ops if op.mnemonic == "load"
     ]
     assert len(loads) == 2 and loads.count("entry") == 1
+
+
+@for_each(("dtype", "outside"), [("int32", "-1"), ("float32", "-1"), ("float32", "-inf")])
+def test_masks_of_a_pass_are_those_of_elements_of_any_type(dtype: str, outside: str) -> None:
+    source = f"""
+    Func f; In A; Var m; RVar l;
+    f[m] = rmax(where(l <= reshape(m, m, 1), A[m, l], {outside}), l);
+    f.block(m:4); f.online(l); f.tensorize(m:0, l:4); f.compile();
+    """
+    A = (np.random.default_rng(1).permutation(11 * 11).reshape(11, 11) - 60).astype(dtype)
+    expected = np.where(np.tri(11) > 0, A, float(outside)).max(axis=1)
+    assert (parse(source).function()(A, on="interpreter") == expected).all()
