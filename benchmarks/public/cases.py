@@ -152,7 +152,7 @@ def all_cases() -> dict[str, Case]:
         "liger", "unsloth", "fla", "fla_more", "flag_gems", "others", "inductor", "inductor_models",
         "tutorials", "matmuls", "gemms", "attentions", "mamba", "quantised", "single", "lmdeploy",
         "servers", "training", "packages_more", "wider", "low_bits", "steps", "zoo",
-        "strangers", "strangers_more", "vllm", "sglang",
+        "strangers", "strangers_more", "strangers_rest", "vllm", "sglang",
     ):  # fmt: skip  # sglang comes last, since it replaces a function of Triton
         import_module(f"cases_{package}")
     return CASES

@@ -31,14 +31,20 @@ def ids(high, *shape, dtype=torch.int64):
     return lambda device: integers(device, high, *shape, dtype=dtype)
 
 
+def found(place, bare):
+    """The function `place`, `MODULE:FUNCTION`. The `__init__` of packages in `bare` is not run."""
+    module, _, function = place.partition(":")
+    value = alone(module, bare) if "." in module else import_module(module)
+    for part in function.split("."):
+        value = getattr(value, part)
+    return value
+
+
 def plain(name, place, *inputs, reference=None, exactly=False, bare=(), **named):
     """The case `name` of the function `place`, `MODULE:FUNCTION`, without gradients."""
 
     def make(device):
-        module, _, function = place.partition(":")
-        call = alone(module, bare)
-        for part in function.split("."):
-            call = getattr(call, part)
+        call = found(place, bare)
         tensors = [t(device) if callable(t) else t for t in inputs]
         return forward_step(lambda *t: call(*t, **named), *tensors, reference=reference,
                             exactly=exactly)  # fmt: skip
@@ -50,10 +56,7 @@ def trained(name, place, *inputs, reference=None, bare=(), **named):
     """The case `name` of `MODULE:FUNCTION` with the gradients of its floating-point inputs."""
 
     def make(device):
-        module, _, function = place.partition(":")
-        call = alone(module, bare)
-        for part in function.split("."):
-            call = getattr(call, part)
+        call = found(place, bare)
         tensors = [t(device) if callable(t) else t for t in inputs]
         tensors = [
             t.requires_grad_() if isinstance(t, torch.Tensor) and t.is_floating_point() else t
@@ -109,22 +112,6 @@ def fa2_custom_mask__attention(device):
         return f.scaled_dot_product_attention(q, k, v, attn_mask=mask.bool(), scale=0.125)
 
     return gradient_step(lambda q, k, v: call(q, k, v, mask, 0.125), q, k, v, reference=exact)
-
-
-# fouroversix --------------------------------------------------------------------------------------
-plain(
-    "fouroversix/quantise",
-    "fouroversix.quantize.triton_kernel:quantize_to_fp4",
-    argument(4096, 4096, dtype=BF16),
-    bare=("fouroversix.quantize",),
-)
-plain(
-    "fouroversix/quantise_blocks",
-    "fouroversix.quantize.triton_kernel:quantize_to_fp4",
-    argument(4096, 4096, dtype=BF16),
-    bare=("fouroversix.quantize",),
-    block_scale_2d=True,
-)
 
 
 # fused_turboquant ---------------------------------------------------------------------------------
@@ -519,8 +506,6 @@ _kitchen("adaptive_norm", "adaln:adaln", argument(2, 4096, 3072, dtype=BF16),
 _kitchen("neighbourhoods", "na:na3d", *[argument(1, 8, 32, 32, 4, 64, dtype=F16)] * 3,
          kernel_size=[3, 7, 7])  # fmt: skip
 _kitchen("quantise_fp8", "quantization:quantize_per_tensor_fp8",
-         argument(4096, 4096, dtype=BF16), lambda d: torch.ones(1, device=d))  # fmt: skip
-_kitchen("quantise_nvfp4", "quantization:quantize_nvfp4",
          argument(4096, 4096, dtype=BF16), lambda d: torch.ones(1, device=d))  # fmt: skip
 _kitchen("quantise_mxfp8", "quantization:quantize_mxfp8", argument(4096, 4096, dtype=BF16))
 _kitchen(

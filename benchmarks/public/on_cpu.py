@@ -48,7 +48,8 @@ MODULES = (
     "inductor", "inductor_models", "compiled", "compiled_tensors", "liger", "unsloth", "fla",
     "fla_more", "others", "flag_gems", "flag_gems_more", "packages_more", "tutorials", "matmuls",
     "gemms", "attentions", "mamba", "quantised", "single", "lmdeploy", "servers", "training",
-    "wider", "low_bits", "steps", "zoo", "strangers", "strangers_more", "vllm", "sglang",
+    "wider", "low_bits", "steps", "zoo", "strangers", "strangers_more", "strangers_rest",
+    "vllm", "sglang",
 )  # fmt: skip
 TOLERANCES = {"bfloat16": 2.0**-5, "float16": 2.0**-8, "float32": 2.0**-11, "float64": 2.0**-30}
 """Errors allowed for results of a type, relative as `worker.error` gives them."""
