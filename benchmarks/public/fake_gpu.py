@@ -137,7 +137,7 @@ class _CpuGenerator(torch.Generator):
     """A random number generator on the CPU, for every device."""
 
     def __new__(cls, device="cpu"):
-        return torch.Generator.__new__(cls, "cpu")
+        return super().__new__(cls, "cpu")  # `torch.Generator` may be this class
 
 
 class _Context:

@@ -16,6 +16,9 @@ with fake_gpu():
     for device in ("cuda", "cuda:0", 0):
         made = torch.empty(4, device=device)
         print(made.is_cuda, torch.zeros_like(made).shape)
+    counts = torch.empty(3, device="cuda", dtype=torch.int64)
+    for named in ({}, {"output_size": 7}):
+        print(counts.repeat_interleave(counts, **named).shape)
 """
 
 
@@ -24,9 +27,12 @@ with fake_gpu():
     reason="needs torch and Triton",
 )
 def test_a_device_is_given_by_name_or_number():
+    """Counts of repetitions are ones, as all values that shapes depend on."""
     program = f"import sys; sys.path.insert(0, {str(PUBLIC)!r})\n{PROGRAM}"
     done = subprocess.run([sys.executable, "-c", program], check=True, stdout=subprocess.PIPE)
-    assert done.stdout.decode().splitlines() == ["True torch.Size([4])"] * 3
+    *made, once, seven = done.stdout.decode().splitlines()
+    assert made == ["True torch.Size([4])"] * 3
+    assert (once, seven) == ("torch.Size([3])", "torch.Size([7])")
 
 
 OPERATOR = """
@@ -83,6 +89,9 @@ with cpu_as_gpu():
     y = Scale.apply(x)
     print(torch.autograd.grad(y, x, 2 * torch.ones(2))[0].tolist())
     print(torch.autograd.grad(Scale.apply(x).sum(), [x])[0].tolist())
+    generator = torch.Generator(device="cuda").manual_seed(3)
+    print(torch.randint(9, (2,), device="cuda", generator=generator).tolist() ==
+          torch.randint(9, (2,), generator=torch.Generator().manual_seed(3)).tolist())
 """
 
 
@@ -96,5 +105,5 @@ def test_implementations_for_gpus_run_on_the_cpu():
     program = f"import sys; sys.path.insert(0, {str(PUBLIC)!r})\n{REGISTERED}"
     done = subprocess.run([sys.executable, "-c", program], check=True, stdout=subprocess.PIPE)
     assert done.stdout.decode().splitlines() == [
-        "[1.0, 1.0] [0.0, 0.0]", "[2.0, 2.0]", "[1, 0, 2]", "[6.0, 6.0]", "[3.0, 3.0]",
+        "[1.0, 1.0] [0.0, 0.0]", "[2.0, 2.0]", "[1, 0, 2]", "[6.0, 6.0]", "[3.0, 3.0]", "True",
     ]  # fmt: skip
