@@ -90,3 +90,25 @@ def test_a_pointer_says_whether_it_is_read_only() -> None:
     assert not tl.pointer_type(tl.int8).is_const()
     assert tl.pointer_type(tl.int8).address_space == 1
     assert [t.cache_key_part for t in (tl.int8, tl.bfloat16)] == ["int8", "bf16"]
+
+
+def test_what_a_static_assertion_and_a_static_print_say(capsys: pytest.CaptureFixture[str]) -> None:
+    lines = ["def k(x):", "    tl.static_print('a', 3, tl.arange(0, 4), sep='-', end='!')"]
+    kernel_of("\n".join(lines))[(1,)](np.zeros(1, np.int32), on="interpreter")
+    assert capsys.readouterr().out == "a-3-int32<4>!"
+    for arguments, message in (("False, 'why not'", "static_assert: why not"),
+                               ("1 > 2", "static_assert does not hold")):  # fmt: skip
+        lines = ["def k(x):", f"    tl.static_assert({arguments})"]
+        with pytest.raises(TileirError, match=message):
+            kernel_of("\n".join(lines))[(1,)](np.zeros(1, np.int32), on="interpreter")
+
+
+def test_parts_of_tuples() -> None:
+    items = (
+        "len(several[1:3]) == 2", "several[1:3][1] == 2", "several[:2][1] == 1",
+        "len(several[:2]) == 2", "several[2:][0] == 2", "several[::2][1] == 2",
+        "several[3:0:-2][1] == 1", "several[-1] == 3",
+    )  # fmt: skip
+    lines = ["def k(x):", "    several = (0, 1, 2, 3)"]
+    lines += [f"    tl.static_assert({item}, '{item}')" for item in items]
+    kernel_of("\n".join(lines))[(1,)](np.zeros(1, np.int32), on="interpreter")
