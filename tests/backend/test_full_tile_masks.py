@@ -330,3 +330,30 @@ def test_each_of_several_accesses_keeps_a_mask_that_may_not_hold(names):
             interpret(each, "k", (1,), [x, y, n, m])
             results.append(y)
         assert (results[0] == results[1]).all(), (n, m)
+
+
+@for_each(("other", "is_versioned"), [
+    ("  %all = splat i1<64> %flag", True), ("  %all = and i1<64> %some, true", True),
+    ("  %all = and i1<64> %tile, %some", False), ("  %all = or i1<64> %some, %some", False),
+])  # fmt: skip
+def test_parameters_and_constants_hold_in_all_lanes_or_in_none(other, is_versioned):
+    """A tile that is a parameter of a function may hold in any lanes."""
+    some = compare("some", "slt", "%o", "%ns")
+    masks = f"{some}\n{other}\n  %mask = and i1<64> %all, %some"
+    text = KERNEL.format(masks=masks, mask="%mask", between="")
+    if "%tile" in other:
+        text = text.replace("define kernel", "define").replace("i32 %m)", "i32 %m, i1<64> %tile)")
+    module = parse(text.replace("i32 %m)", "i32 %m, i1 %flag)"))
+    (function,) = module.functions.values()
+    result = version_full_tiles(function)
+    assert (result.ir is not function) is is_versioned
+    if not is_versioned:
+        return
+    changed = module.with_functions({"k": result.ir})
+    for n, flag in ((128, True), (128, False), (70, True), (5, False)):
+        results = []
+        for each in (module, changed):
+            x, y = np.arange(128, dtype=np.float32), np.full(128, -1, np.float32)
+            interpret(each, "k", (2,), [x, y, np.zeros(1, np.int32), n, 0, flag])
+            results.append(y)
+        assert (results[0] == results[1]).all(), (n, flag)

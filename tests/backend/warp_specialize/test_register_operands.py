@@ -3,9 +3,20 @@
 from __future__ import annotations
 
 from tests.sizes import for_each
-from tileir.backend.tma.register_operands import other_uses
+from tileir.backend.tma.register_operands import (
+    _can_be_copied,
+    feeds_only_operand_a,
+    other_uses,
+    register_operand_inputs,
+)
+from tileir.ir import Function
+from tileir.ops.descriptor import DescriptorLoad
+from tileir.ops.dot import Dot
+from tileir.ops.memory import Load
 from tileir.passmanager import run
 from tileir.textual import parse, print_module
+from tileir.types import F16, F32, I8, Scalar, Tile
+from tileir.values import Value
 
 TEXT = """tir 1.0
 define void @f(f16*<64, 16> %p, f32*<64, 16> %r, f16*<16, 8> %q, f32*<64, 8> %z) {
@@ -126,3 +137,102 @@ def test_rows_that_threads_load_are_not_remarked(
     text = ROW_KERNEL.replace(load, f"{mask}\n  {load}, %odd, 0.0")
     outcome = run(parse(text.format(aligned=" aligned(16)", step=8)), "infer-descriptors")
     assert ("no tensor map" in " ".join(r.message for r in outcome.remarks)) is is_reported
+
+
+SCALED = "  %v = load f16<16, 16> %ptr\n  %w = fmul f16<16, 16> %v, 2.0\n"
+ENDS: dict[str, tuple[str, bool]] = {
+    "A": ("%d = dot f32<16, 16> %w, f16<16, 16> 1.0, 0.0", True),
+    "A of two": ("%d = dot f32<16, 16> %w, f16<16, 16> 1.0, 0.0\n"
+                 "  %e = dot f32<16, 16> %v, f16<16, 16> 1.0, 0.0", True),
+    "B": ("%d = dot f32<16, 16> f16<16, 16> 1.0, %w, 0.0", False),
+    "A and B": ("%d = dot f32<16, 16> %w, %w, 0.0", False),
+    "A and B of what it is made of": ("%d = dot f32<16, 16> %w, %v, 0.0", False),
+    "C": ("%d = dot f16<16, 16> f16<16, 16> 1.0, f16<16, 16> 1.0, %w", False),
+    "A and C": ("%d = dot f16<16, 16> %w, f16<16, 16> 1.0, %w", False),
+    "A, and memory": ("%d = dot f32<16, 16> %w, f16<16, 16> 1.0, 0.0\n  store %ptr, %w", False),
+    "A, and a number": ("%d = dot f32<16, 16> %w, f16<16, 16> 1.0, 0.0\n"
+                        "  %flat = reshape f16<256> %w\n"
+                        "  %r = reduce f16 %flat {combiner = fadd}", False),
+    "A, and a row": ("%r = reduce f16<16> %w {axis = 1, combiner = fadd}\n"
+                     "  %r1 = expand_dims f16<16, 1> %r {axis = 1}\n"
+                     "  %rs = broadcast f16<16, 16> %r1\n  %u = fadd f16<16, 16> %w, %rs\n"
+                     "  %d = dot f32<16, 16> %u, f16<16, 16> 1.0, 0.0", True),
+    "nothing": ("", False),
+    "A of another block": ("br more\nmore:\n"
+                           "  %d = dot f32<16, 16> %w, f16<16, 16> 1.0, 0.0", False),
+    "A, and a dot of another block": ("%d = dot f32<16, 16> %w, f16<16, 16> 1.0, 0.0\n  br more\n"
+                                      "more:\n  %e = dot f32<16, 16> %w, f16<16, 16> 1.0, 0.0",
+                                      False),
+}  # fmt: skip
+"""What the scaled tile is used for, and whether it is only operand A of dots of its block."""
+AS_DESCRIBED = "descriptor_load f16<16, 16> %desc, 0, 0"
+
+
+def loop_function(body: str, *, in_loop: bool = True) -> Function:
+    """A function with these ops in a loop, or in a block that runs once."""
+    last = "more" if "more:" in body else "loop"
+    text = f"""tir 1.0
+define kernel void @f(f16* %p, tensor_desc<f16<16, 16>> %desc, i32 %n) {{
+entry:
+  %ptr = splat f16*<16, 16> %p
+  br loop
+loop:
+  %k = phi i32 [0, entry], [%next, {last}]
+{body}
+  %next = add i32 %k, 1
+  %goes_on, _ = icmp (i1, i1) %next, %n {{predicate = slt}}
+  cond_br %goes_on, loop, done
+done:
+  ret
+}}
+"""
+    if not in_loop:
+        text = text.replace("cond_br %goes_on, loop, done", "br done")
+        text = text.replace(
+            f"  %k = phi i32 [0, entry], [%next, {last}]\n", "  %k = add i32 %n, 0\n"
+        )
+    return parse(text).kernel()
+
+
+@for_each("name", ENDS)
+def test_operand_a_alone_is_made_of_a_load_in_a_loop(name: str) -> None:
+    """Whatever registers compute in between; in no loop, nothing is copied ahead."""
+    end, is_only_a = ENDS[name]
+    for in_loop in (True, False):
+        function = loop_function(f"{SCALED}  {end}", in_loop=in_loop)
+        (load,) = (op for op in function.ops if isinstance(op, Load))
+        assert feeds_only_operand_a(function, load) is (is_only_a and in_loop)
+
+
+@for_each("name", ENDS)
+def test_inputs_of_operand_a_are_the_descriptor_loads_of_its_block(name: str) -> None:
+    end, is_only_a = ENDS[name]
+    body = SCALED.replace("load f16<16, 16> %ptr", AS_DESCRIBED)
+    function = loop_function(f"{body}  {end}")
+    dots = [op for op in function.ops if isinstance(op, Dot)]
+    loads = [op for op in function.ops if isinstance(op, DescriptorLoad)]
+    for dot in dots:
+        assert register_operand_inputs(function, dot) == (loads if is_only_a else [])
+    test = "  %few, _ = icmp (i1, i1) %k, 5 {predicate = slt}\n"
+    predicated = loop_function(f"{test}{body.replace('%v =', '@%few %v =')}  {end}")
+    for dot in (op for op in predicated.ops if isinstance(op, Dot)):
+        assert register_operand_inputs(predicated, dot) == []
+
+
+@for_each(("shape", "element", "is_copied"), [
+    ((64,), F16, True), ((32,), F16, False), ((32,), F32, True), ((256,), F16, True),
+    ((257,), F16, False), ((320,), F16, False), ((512,), F16, False), ((96,), F16, False),
+    ((8, 3), F16, True), ((16, 300), F16, True), ((4, 64), F16, True), ((4, 8), F16, False),
+    ((4, 16), F16, True), ((4, 320), F16, False), ((2, 4, 3), F16, True), ((3, 4, 8), F16, False),
+    ((12, 16), F16, True), ((12, 20), F16, False), ((2, 2, 16), F16, True), ((1, 128), I8, True),
+    ((1, 64), I8, False), ((9, 128), I8, True),
+])  # fmt: skip
+def test_tiles_of_whole_patterns_or_aligned_blocks_are_copied(
+    shape: tuple[int, ...], element: Scalar, is_copied: bool
+) -> None:
+    """Rows by eight, or blocks of a multiple of 128 bytes whose rows have at most 256 elements."""
+    assert _can_be_copied(Value(Tile(element, shape))) is is_copied
+
+
+def test_numbers_are_not_copied() -> None:
+    assert not _can_be_copied(Value(F16))
