@@ -125,6 +125,25 @@ def test_far_bessel_functions_of_float32_are_near_their_amplitude(name: str) -> 
     assert (np.abs(of_many(name, x) - exact) <= 3e-7 * np.sqrt(2 / (np.pi * x))).all()
 
 
+@pytest.mark.parametrize("name", ["cyl_bessel_i0", "cyl_bessel_i1"])
+def test_modified_bessel_functions_of_float32_are_within_six_ulp(name: str) -> None:
+    """On both sides of 8, where the formula changes, too."""
+    eight = np.float32(8) + np.spacing(np.float32(4)) * np.arange(-8, 8)
+    x = np.concatenate([[0.0, 1e-4, 0.01], eight, np.random.default_rng(5).uniform(0, 8, 171)])
+    x = np.concatenate([x, -x]).astype(np.float32)
+    expected = np.array([bessel_i(int(name[-1]), float(v)) for v in x])
+    off = np.abs(of_many(name, x) - expected) / np.spacing(np.abs(expected).astype(np.float32))
+    assert off.max() <= 6
+
+
+@pytest.mark.parametrize("name", ["cyl_bessel_i0", "cyl_bessel_i1"])
+def test_modified_bessel_functions_of_float32_at_the_ends(name: str) -> None:
+    result = of(name, np.array([math.inf, -math.inf, math.nan, 88.5, 100.0, 1e-20], np.float32))
+    assert result[0] == math.inf and result[1] == (-math.inf if name[-1] == "1" else math.inf)
+    assert np.isnan(result[2]) and np.isfinite(result[3]) and result[4] == math.inf
+    assert result[5] == (np.float32(1e-20) / 2 if name[-1] == "1" else 1)
+
+
 def test_bessel_functions_at_the_ends() -> None:
     ends = np.array([0.0, -1.0, math.inf, math.nan, 710.0])
     for second in (of("y0", ends), of("y1", ends)):
