@@ -21,9 +21,11 @@ from tileir.backend.stage_conditions import (
     carries_integers,
     combines_wide,
     compares_wide,
+    computes_functions,
     divides,
     divides_wide,
     divides_without_dots,
+    has_branches_alike,
     has_wgmma_alone,
     multiplies_by_mma,
     multiplies_by_threads,
@@ -296,6 +298,12 @@ def _version_nonnegative_dividends(function: Function, context: Context) -> Func
     return version_nonnegative_dividends(function, threads)
 
 
+def _hoist_functions(function: Function, context: Context) -> Function:
+    from tileir.backend.transforms.hoist_functions import hoist_functions
+
+    return hoist_functions(function)
+
+
 def _version_full_tiles(function: Function, context: Context) -> PassResult:
     from tileir.backend.transforms.full_tiles import version_full_tiles
 
@@ -448,17 +456,6 @@ def has_branches(function: Function, context: Any) -> bool:
     return len(function.blocks) > 1
 
 
-def _has_branches_alike(function: Function, context: Any) -> bool:
-    """Whether a block branches to two blocks that have equally many ops and the same successor."""
-    for block in function.blocks.values():
-        sides = [function.blocks[edge.label] for edge in block.successors]
-        if len(sides) == 2 and len(sides[0].ops) == len(sides[1].ops) > 1:
-            targets = {edge.label for side in sides for edge in side.successors}
-            if len(targets) == 1 and sides[0] is not sides[1]:
-                return True
-    return False
-
-
 def _has_short_arms(function: Function, context: Any) -> bool:
     """Whether a function without dots branches to a block of few ops that passes a tile on."""
     branches = [b.successors for b in function.blocks.values() if len(b.successors) == 2]
@@ -548,7 +545,7 @@ def _needs_shared_memory(module: Module, context: Context) -> bool:
 
 UNTIL_LAYOUTS = (
     Stage("legalize", _legalize, scope=Scope.MODULE, snapshot="legal"),
-    Stage("merge-branches", _merge_branches, _has_branches_alike),
+    Stage("merge-branches", _merge_branches, has_branches_alike),
     Stage("select-arms", _select_arms, _has_short_arms),
     Stage("fold-accumulators", _fold_accumulators, carries_integers),
     Stage("narrow-reductions", _narrow_reductions, combines_wide),
@@ -570,6 +567,7 @@ UNTIL_LAYOUTS = (
     Stage("version-nonnegative-dividends", _version_nonnegative_dividends, divides_without_dots,
           Scope.EACH),
     Stage("check-registers", _check_registers_suffice),
+    Stage("hoist-functions", _hoist_functions, computes_functions),
     Stage("version-full-tiles", _version_full_tiles, scope=Scope.EACH, marker="full_tiles"),
     Stage("rematerialize", _rematerialize, _is_register_limited, snapshot="full_tiles"),
     Stage("assign-layouts", _assign_layouts, scope=Scope.EACH, marker="layouts"),
@@ -621,6 +619,8 @@ ORDER = (
     ("choose-num-warps", "version-nonnegative-dividends", "a thread needs two elements"),
     ("choose-num-warps", "version-full-tiles", "tiles of one element per thread need no version"),
     ("stage-halo", "version-full-tiles", "staged tiles are loaded under the masks of windows"),
+    ("strip-mine", "hoist-functions", "loops over chunks compute functions of rows, too"),
+    ("hoist-functions", "version-full-tiles", "each function is hoisted once"),
     ("version-full-tiles", "assign-layouts", "masks limit the width of accesses"),
     ("rematerialize", "assign-layouts", "a recomputed value gets the layout of its use"),
     ("assign-layouts", "remove-needless-barriers", "it compares which threads copy and read"),

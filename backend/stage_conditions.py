@@ -6,7 +6,9 @@ from typing import Any, cast
 
 from tileir.analysis.uses import definitions
 from tileir.backend.stage import has_op
+from tileir.effects import EXACT, ROUNDED
 from tileir.ir import Function
+from tileir.op import Op
 from tileir.types import I64, Tile, shape_of
 
 
@@ -22,6 +24,16 @@ def carries_integers(function: Function, context: Any) -> bool:
 def divides(function: Function, context: Any) -> bool:
     """Whether the function divides."""
     return any(op.divides for op in function.ops)
+
+
+def is_function(op: Op) -> bool:
+    """Whether an op computes a quotient of floats, or a function that is not rounded once."""
+    return op.mnemonic == "fdiv" or (op.elementwise and op.numerics not in (EXACT, ROUNDED))
+
+
+def computes_functions(function: Function, context: Any) -> bool:
+    """Whether a function with branches computes such functions."""
+    return len(function.blocks) > 1 and any(map(is_function, function.ops))
 
 
 def divides_without_dots(function: Function, context: Any) -> bool:
@@ -88,3 +100,14 @@ def multiplies_by_mma(function: Function, context: Any) -> bool:
         for op in origins
     ]
     return any(op is None or op.mnemonic != "gpu.local_load" for op in origins)
+
+
+def has_branches_alike(function: Function, context: Any) -> bool:
+    """Whether a block branches to two blocks that have equally many ops and the same successor."""
+    for block in function.blocks.values():
+        sides = [function.blocks[edge.label] for edge in block.successors]
+        if len(sides) == 2 and len(sides[0].ops) == len(sides[1].ops) > 1:
+            targets = {edge.label for side in sides for edge in side.successors}
+            if len(targets) == 1 and sides[0] is not sides[1]:
+                return True
+    return False

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import attrs
 
@@ -82,6 +82,20 @@ def licm(function: Function, *, max_depth: int = 0) -> PassResult:
     return PassResult(_apply(function, motion), tuple(motion.remarks), {"ops moved": count})
 
 
+def hoist(function: Function, wanted: Callable[[Op], bool]) -> Function:
+    """`function` with the loop-invariant ops that are `wanted`, and what they are computed from,
+    in the preheaders to which `licm` hoists them."""
+    result = loops(function)
+    if not result.by_header:
+        return function
+    motion = _Motion(function, result, 0)
+    for label in cfg(function).order:
+        if label in result.innermost:
+            motion.visit(function.blocks[label])
+    motion.keep(wanted)
+    return _apply(function, motion) if motion.moved else function
+
+
 class _Motion:
     """The ops to hoist and their preheaders, decided in reverse post-order."""
 
@@ -110,6 +124,18 @@ class _Motion:
                 self.gone.add(op)
             if above is not None:
                 self.level.update(dict.fromkeys(op.results, above))
+
+    def keep(self, wanted: Callable[[Op], bool]) -> None:
+        """Hoist only the ops that are `wanted`, and those before the loop that they need."""
+        made_by = {v: op for op in self.gone for v in op.results}
+        kept, pending = set[Op](), [op for op in self.gone if wanted(op)]
+        while pending:
+            op = pending.pop()
+            if op not in kept:
+                kept.add(op)
+                pending += [made_by[v] for v in op.operands if v in made_by]
+        chosen = {h: [op for op in ops if op in kept] for h, ops in self.moved.items()}
+        self.moved, self.gone = {h: ops for h, ops in chosen.items() if ops}, kept
 
     def _target(self, op: Op, label: str, header: str) -> str | None:
         """The header of the outermost loop that `op` may leave."""
