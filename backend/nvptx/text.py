@@ -17,6 +17,7 @@ from collections.abc import (
 from contextlib import contextmanager, nullcontext
 from functools import cache
 from itertools import zip_longest
+from math import inf
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -481,8 +482,9 @@ def _better_orders(
     def better(block: Sequence[_Instruction], alive: int) -> list[_Instruction]:
         if alive <= few:
             return []
-        least, order = _best_order(block, movable, alternating)
-        return order if order != block and least <= _FEWER * alive else []
+        most = _FEWER * alive
+        least, order = _best_order(block, movable, alternating, most)
+        return order if order != block and least <= most else []
 
     return list(map(better, blocks, counts))
 
@@ -508,13 +510,13 @@ def _without_dead(
 
 
 def _best_order(
-    block: Sequence[_Instruction], movable: AbstractSet[str], alternating: bool
+    block: Sequence[_Instruction], movable: AbstractSet[str], alternating: bool, limit: float = inf
 ) -> tuple[int, list[_Instruction]]:
     """The order of a basic block in which fewer values are live at once, after their number. If
-    `alternating`, the better of two orders."""
+    `alternating`, the better of two orders. Numbers above `limit` are not compared."""
     choices = (False, True) if alternating else (False,)
     orders = [_reorder(block, movable, grouped) for grouped in choices]
-    return min(((_most_alive(order), order) for order in orders), key=itemgetter(0))
+    return min(((_most_alive(order, limit), order) for order in orders), key=itemgetter(0))
 
 
 def _reorder(
@@ -536,16 +538,18 @@ def _reorder(
         group.clear()
 
     for instruction in block[:-1]:
-        _, name, _ = instruction
+        _, name, operands = instruction
         if name in movable:
             waiting[name] = instruction
-            continue
-        if name or not grouped:
-            emit_group()
-        group.append(instruction)
-        if name:
-            emit_group()
-    emit_group()
+        elif name or not grouped:
+            if group:
+                emit_group()
+            _move([x for x in operands if x in waiting], waiting, ordered)
+            ordered.append(instruction)
+        else:
+            group.append(instruction)
+    if group:
+        emit_group()
     _move(list(waiting), waiting, ordered)
     return [*ordered, *block[-1:]]
 
@@ -553,29 +557,34 @@ def _reorder(
 def _move(names: list[str], waiting: dict[str, _Instruction], ordered: list[_Instruction]) -> None:
     """Move the instructions that define `names`, each after the ones that it needs, from `waiting`
     to `ordered`."""
-    stack = names[::-1]
+    stack, entered = names[::-1], set[str]()
     while stack:
-        instruction = waiting.get(stack[-1])
+        name = stack[-1]
+        instruction = waiting.get(name)
         if instruction is None:
             stack.pop()
             continue
-        needed = [x for x in instruction[2] if x in waiting]
-        if needed:
-            stack += reversed(needed)
-        else:
-            ordered.append(instruction)
-            del waiting[stack.pop()]
+        if name not in entered:
+            needed = [x for x in instruction[2] if x in waiting]
+            if needed:
+                entered.add(name)
+                stack += reversed(needed)
+                continue
+        ordered.append(instruction)
+        del waiting[stack.pop()]
 
 
-def _most_alive(block: Sequence[_Instruction]) -> int:
+def _most_alive(block: Sequence[_Instruction], limit: float = inf) -> int:
     """The largest number of values, of those that a basic block defines, that are live after any of
-    its instructions. Operands of phis do not count."""
+    its instructions; any number above `limit` if that is. Operands of phis do not count."""
     first = next((i for i, x in enumerate(block[1:], 1) if " = phi " not in x[0]), len(block))
     defined = {name for _, name, _ in block}
     alive, most = set[str](), 0
     for _, name, operands in reversed(block[first:]):
         if len(alive) > most:
             most = len(alive)
+            if most > limit:
+                return most
         alive.discard(name)
         for operand in operands:
             if operand in defined:
