@@ -102,6 +102,8 @@ class FunctionSource:
         while open_:
             for space, name in open_.pop()._possible_globals():
                 value = space.get(name)
+                if isinstance(value, ModuleType):  # its `__getattr__` may take long to refuse
+                    continue
                 source = getattr(value, "source", None)
                 if isinstance(source, FunctionSource) and source not in seen:
                     seen.add(source)

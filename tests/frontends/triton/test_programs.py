@@ -346,6 +346,17 @@ def test_a_kernel_follows_the_numbers_of_its_program(monkeypatch: pytest.MonkeyP
     assert steps.warmup(out, 4, grid=1) is steps.warmup(out, np.int64(4), grid=1)
 
 
+def test_no_attributes_of_modules_are_read_for_watched_globals(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The language refuses a name with a search for similar ones, which takes milliseconds."""
+    requested = []
+    monkeypatch.setattr(tl, "__getattr__", requested.append)
+    steps.source.__dict__.pop("watched_globals", None)
+    assert [name for _, name in steps.source.watched_globals] == ["STEP"]
+    assert not requested
+
+
 @triton.jit
 def told_twice(out, num_warps: tl.constexpr):
     tl.store(out, num_warps)
