@@ -13,6 +13,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
+from functools import lru_cache
 from math import inf
 
 import attrs
@@ -152,7 +153,7 @@ _UNLIMITED = ".minnctapersm 1"
 _STATE = 64
 """The fewest registers of a thread that the state of a recurrence fills."""
 
-_NAME = re.compile(r"%(p|rs|r|f|rd|fd|rq)\d+\b")
+_NAME = re.compile(r"(%(p|rs|r|f|rd|fd|rq)\d+)\b")
 _LABEL = re.compile(r"(\$L\w+):")
 _BRANCH = re.compile(r"\bbra(?:\.uni)?\s+(\$L\w+)")
 _STEP = re.compile(r"\tadd\.s(?:16|32|64) \t(%\w+), (?:\1,|%\w+, \1;)")
@@ -525,6 +526,7 @@ def assembled_within(
         return None
 
 
+@lru_cache(maxsize=2)
 def live_halves(ptx: str) -> int:
     """The maximum number of 16-bit halves of registers that are live at a line of `ptx`. A value is
     live from its first line to its last one, and to the end of a loop that reads it before it
@@ -535,15 +537,15 @@ def live_halves(ptx: str) -> int:
     labels: dict[str, int] = {}
     loops: list[tuple[int, int]] = []
     for number, line in enumerate(ptx.splitlines()):
-        if label := _LABEL.match(line):
-            labels[label[1]] = number
-        branch = _BRANCH.search(line)
-        if branch and branch[1] in labels:
-            loops.append((labels[branch[1]], number))
-        for match in _NAME.finditer(line):
-            name = match[0]
+        if "$L" in line:
+            if label := _LABEL.match(line):
+                labels[label[1]] = number
+            branch = _BRANCH.search(line)
+            if branch and branch[1] in labels:
+                loops.append((labels[branch[1]], number))
+        for name, kind in _NAME.findall(line):
             if name not in first:
-                first[name], halves[name] = number, _HALVES[match[1]]
+                first[name], halves[name] = number, _HALVES[kind]
             last[name] = number
     for begin, end in sorted(loops, key=lambda loop: loop[1] - loop[0]):
         for name, at in last.items():
