@@ -518,6 +518,27 @@ def test_mistakes_in_directives_are_at_their_line_among_others(text: str, line: 
     assert (caught.value.location.file, caught.value.line) == ("k.c", line)
 
 
+@for_each(("text", "what", "line"), [
+    ("kernel void k(int* x) {\n*x = 3", "the end", 2),
+    ("kernel void k(int* x) {\n\n\n", "the end", 1),
+    ("kernel void k(int* x) {\n*x = ;\n}", "`;`", 2),
+    ("kernel void k(int* x) {\n*x = 3 }", "`}`", 2),
+    ("kernel void k(int* x) {\n*x = 3; }\n\n}", "`}`", 4),
+])  # fmt: skip
+def test_what_does_not_belong_is_named_at_its_line(text: str, what: str, line: int) -> None:
+    with pytest.raises(TileirError, match="does not belong here") as caught:
+        parse(text, "k.c")
+    assert caught.value.line == line and f"{what} does not belong" in str(caught.value)
+
+
+def test_macros_that_are_given_are_any_text() -> None:
+    defines = {"T": "int", "N": 8, "NEXT(a)": "a + 1", "EMPTY": ""}
+    text = "kernel void k(T* out) { EMPTY T i[N] = 0 ... N; *(out + i) = 2 * NEXT(i); }"
+    out = np.zeros(8, np.int32)
+    parse(text, defines=defines).kernel()[(1,)](out, on="interpreter")
+    assert out.tolist() == [2 * i + 1 for i in range(8)]
+
+
 def test_signed_arithmetic_is_nsw_and_unsigned_wraps() -> None:
     """C's rule, of data as of indices."""
     for kind, expected in (("int", "nsw"), ("unsigned int", "none")):
