@@ -255,11 +255,11 @@ def _window(device):
     key, setting = (64, 9, 0), tuning._heuristic_config(64, torch.device("cuda", 0))
     tuning._TUNED_CONFIG[key] = setting  # as it is without tuning, which times all settings
     import_module("dsalt.kernels.dsalt_triton_train")._TRAIN_TUNED[key] = setting
-    rows, heads, width, landmarks = 4096, 8, 64, 32
-    q, k, v = _heads(device, rows, heads, width, dtype=BF16)
-    places = integers(device, rows, heads, 2, landmarks, dtype=torch.int32)
+    length, heads, width, landmarks = 2048, 8, 64, 32  # of two sequences
+    q, k, v = _heads(device, 2 * length, heads, width, dtype=BF16)
+    places = integers(device, length, heads, 2, landmarks, dtype=torch.int32)
     weights = n(device, heads, 2, landmarks, dtype=F32)
-    ends = torch.tensor([0, 2048, 4096], device=device, dtype=torch.int32)
+    ends = torch.tensor([0, length, 2 * length], device=device, dtype=torch.int32)
     return q, k, v, places, weights, ends
 
 
