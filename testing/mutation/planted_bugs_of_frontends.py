@@ -44,7 +44,7 @@ BUGS_OF_FRONTENDS: tuple[Bug, ...] = (
     ),
     *bugs_in("frontends/triton_c/values.py", _TRITON_C,
         ("unsigned comparisons are signed",
-         '"s" if left.kind.signed else "u"', '"s"'),
+         '"s" if is_signed else "u"', '"s"'),
         ("integers are widened by the sign of the result",
          "signed = item.kind.signed if item.kind.is_integer else kind.signed",
          "signed = kind.signed"),
