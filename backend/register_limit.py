@@ -204,13 +204,16 @@ class RegisterChoice:
         code = self._with_spare_registers(ptx, code, assemble)
         best, least = code, self._waiting(code)
         directives = list(self._directives(code))
+        results: dict[str, Assembled | None] = {}  # a limit may be that of two numbers of registers
         while directives:
             directive, expected = directives.pop(0)
             is_free = self.alone and directive != _UNLIMITED
             required = _LEAST_OF_LOADS if directive == _UNLIMITED else self._least
             if not is_free and least - expected < required:
                 continue
-            assembled = assembled_within(ptx, directive, assemble)
+            if directive not in results:
+                results[directive] = assembled_within(ptx, directive, assemble)
+            assembled = results[directive]
             if assembled is None:
                 continue
             if directive == _UNLIMITED:

@@ -246,6 +246,22 @@ def test_a_limit_is_tried_for_what_has_more_loads_in_flight():
     assert choose(code(96, 2), {**limited, ".maxnreg 128": code(128, 8, 5120)}, warps=4) == 140
 
 
+def test_a_limit_is_assembled_once():
+    """Three blocks of four warps have 168 registers each, two of either code. More loads in flight
+    are not worth twice the code."""
+    assembled = {".minnctapersm 1": code(190, 8, 8192), ".maxnreg 168": code(168, 2, spills=20)}
+    directives: list[str] = []
+
+    def assemble(ptx):
+        directives.append(ptx.splitlines()[2])
+        return assembled[directives[-1]]
+
+    choice = RegisterChoice(MACHINE, 4, 0, alone=False)
+    ptx = ".visible .entry k()\n.reqntid 128\n{\n}\n"
+    assert choice.best(ptx, code(186, 2), assemble).registers == 186
+    assert directives == list(assembled)
+
+
 def test_a_second_limit_is_tried_only_where_it_gains_more():
     """Six blocks of eight warps have 40 registers each, eight 32: the model expects 1.04 %."""
     assert choose(code(30, 2), {".minnctapersm 1": code(37, 8)}, warps=8) == 37
