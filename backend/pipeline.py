@@ -23,13 +23,16 @@ from tileir.backend.stage_conditions import (
     compares_wide,
     computes_functions,
     divides,
+    divides_ahead,
     divides_wide,
     divides_without_dots,
     has_branches_alike,
     has_wgmma_alone,
+    loads_ahead,
     multiplies_by_mma,
     multiplies_by_threads,
     nests_dots,
+    wraps_indices,
 )
 from tileir.backend.target import Target
 from tileir.errors import CompileError, Diagnostic
@@ -163,6 +166,12 @@ def scalarize_steps(function: Function, context: Any) -> Any:
     from tileir.backend.transforms.scalarize_pointer_steps import scalarize_pointer_steps
 
     return scalarize_pointer_steps(function)
+
+
+def _hoist_quotients(function: Function, context: Any) -> Function:
+    from tileir.backend.transforms.hoist_quotients import hoist_quotients
+
+    return hoist_quotients(function)
 
 
 def _casts_transposes(function: Function, context: Any) -> bool:
@@ -465,20 +474,6 @@ def _has_short_arms(function: Function, context: Any) -> bool:
     return has_tiles and not has_op(function, "dot", "dot_scaled")
 
 
-def _loads_ahead(function: Function, context: Any) -> bool:
-    """Whether a loop of the function has a dot or independent iterations."""
-    blocks = function.blocks.values()
-    return len(function.blocks) > 1 and (
-        has_op(function, "dot")
-        or any(getattr(block.ops[-1], "independent_iterations", False) for block in blocks)
-    )
-
-
-def _wraps_indices(function: Function, context: Any) -> bool:
-    """Whether operands of dots may be loaded at indices modulo an extent."""
-    return has_op(function, "dot") and has_op(function, "srem")
-
-
 def _may_reread(function: Function, context: Context) -> bool:
     """Whether elements may be loaded repeatedly: by a loop, by several loads of one tensor, or by
     one load whose indices add several counters."""
@@ -552,9 +547,10 @@ UNTIL_LAYOUTS = (
     Stage("strip-mine", _strip_mine, _exceeds_registers, Scope.MODULE, "strip_mined"),
     Stage("unroll-dot-loops", _unroll_dot_loops, nests_dots),
     Stage("scalarize-pointer-steps", scalarize_steps, has_branches),
+    Stage("hoist-quotients", _hoist_quotients, divides_ahead),
     Stage("sink-transposes", _sink_transposes, _casts_transposes),
-    Stage("modulo-to-mask", _modulo_to_mask, _wraps_indices, marker="pipelined"),
-    Stage("async-pipeline", _async_pipeline, _loads_ahead, marker="pipelined"),
+    Stage("modulo-to-mask", _modulo_to_mask, wraps_indices, marker="pipelined"),
+    Stage("async-pipeline", _async_pipeline, loads_ahead, marker="pipelined"),
     Stage("choose-num-warps", _choose_warps, snapshot="pipelined"),
     Stage("multiply-stored-operands", _multiply_stored_operands, multiplies_by_threads,
           marker="pipelined"),
@@ -604,6 +600,9 @@ ORDER = (
     ("strip-mine", "scalarize-pointer-steps", "loops over chunks move pointers, too"),
     ("unroll-dot-loops", "async-pipeline", "the loop around is pipelined instead"),
     ("scalarize-pointer-steps", "modulo-to-mask", "the masks of the loads are in no loop"),
+    ("scalarize-pointer-steps", "hoist-quotients", "it knows offsets as the loop computes them"),
+    ("hoist-quotients", "modulo-to-mask", "the masks of the loads are in no loop"),
+    ("hoist-quotients", "async-pipeline", "what a loop divides ahead depends on its iteration"),
     ("sink-transposes", "async-pipeline", "operands are transposed last where they are stored"),
     ("modulo-to-mask", "async-pipeline", "copies need neighbours at neighbouring addresses"),
     ("modulo-to-mask", "narrow-divisions", "it knows indices modulo an extent as they are written"),

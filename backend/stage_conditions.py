@@ -36,6 +36,11 @@ def computes_functions(function: Function, context: Any) -> bool:
     return len(function.blocks) > 1 and any(map(is_function, function.ops))
 
 
+def divides_ahead(function: Function, context: Any) -> bool:
+    """Whether loads of a loop may be issued ahead of what divides."""
+    return divides(function, context) and loads_ahead(function, context)
+
+
 def divides_without_dots(function: Function, context: Any) -> bool:
     """Whether a division may limit the width of an access, and no dot needs the registers that a
     second version of the access takes."""
@@ -57,6 +62,20 @@ def compares_wide(function: Function, context: Any) -> bool:
     """Whether the function compares tiles of 64-bit integers."""
     compared = [op.inputs[0].type for op in function.ops if op.mnemonic == "icmp"]
     return any(isinstance(kind, Tile) and kind.element is I64 for kind in compared)
+
+
+def loads_ahead(function: Function, context: Any) -> bool:
+    """Whether a loop of the function has a dot or independent iterations."""
+    blocks = function.blocks.values()
+    return len(function.blocks) > 1 and (
+        has_op(function, "dot")
+        or any(getattr(block.ops[-1], "independent_iterations", False) for block in blocks)
+    )
+
+
+def wraps_indices(function: Function, context: Any) -> bool:
+    """Whether operands of dots may be loaded at indices modulo an extent."""
+    return has_op(function, "dot") and has_op(function, "srem")
 
 
 def nests_dots(function: Function, context: Any) -> bool:
