@@ -100,4 +100,17 @@ def test_every_item_is_joined_once(count: int) -> None:
         return (*a, *b)
 
     assert tree(items, join) == tuple(map(str, range(count)))
-    assert sorted(_chains(items, join), key=int) == list(map(str, range(count)))
+    for groups in (1, 3, 16):
+        assert sorted(_chains(items, join, groups), key=int) == list(map(str, range(count)))
+
+
+def test_each_chain_but_the_first_costs_an_instruction() -> None:
+    """A thread with one result has eight chains, one with many results has one chain for each."""
+
+    def join(a: Item, b: Item) -> Item:
+        return (max(a[0], b[0]) + "+",)
+
+    def depth(groups: int) -> int:
+        return len(_chains([("",)] * 64, join, groups)[0])
+
+    assert [depth(groups) for groups in (1, 2, 8, 100)] == [7 + 3, 15 + 2, 63, 63]

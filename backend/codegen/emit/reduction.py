@@ -78,7 +78,7 @@ def reduce_within_thread(lowering: Lowering, op: Any) -> list[Item]:
     join, padded = _join(lowering, op)
     groups = _groups(lowering, op, source.slice(op.axis), padded)
     if _adds_multiplications(lowering, op):
-        return [_chains(group, join) for group in groups]
+        return [_chains(group, join, len(groups)) for group in groups]
     narrow = _before_extension(lowering, op)
     if narrow is not None:
         return [_extreme_before_extension(lowering, op, group, *narrow) for group in groups]
@@ -314,7 +314,9 @@ def _extreme_before_extension(
 
 
 _CHAIN = 4
-"""Multiplications that one chain of fused multiply-adds takes."""
+"""The fewest multiplications that one chain of fused multiply-adds takes."""
+_CHAINS = 8
+"""Chains of a thread that hide the latency of an addition."""
 
 
 def _adds_multiplications(lowering: Lowering, op: Any) -> bool:
@@ -325,11 +327,12 @@ def _adds_multiplications(lowering: Lowering, op: Any) -> bool:
     return cast(Any, source).fast in (FastMath.CONTRACT, FastMath.FAST)
 
 
-def _chains(items: list[Item], join: Join) -> Item:
-    """Combine items in a few chains with one accumulator each, then combine the accumulators. An
-    addition to an accumulator fuses with the multiplication of its item into one instruction. An
-    addition of two multiplied items would take two."""
-    count = max(1, len(items) // _CHAIN)
+def _chains(items: list[Item], join: Join, groups: int) -> Item:
+    """Combine the items of one of `groups` results in a few chains with one accumulator each, then
+    combine the accumulators. An addition to an accumulator fuses with the multiplication of its
+    item into one instruction. An addition of two multiplied items would take two: each chain costs
+    one more instruction. The chains of the other results run at the same time."""
+    count = max(1, min(len(items) // _CHAIN, -(-_CHAINS // groups)))
     totals = items[:count]
     for first in range(count, len(items), count):
         row = items[first : first + count]
