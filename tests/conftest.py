@@ -1,5 +1,6 @@
 """What every test shares: the budget of hypothesis, where GPU tests can run, the benchmarks."""
 
+import contextlib
 import ctypes
 import functools
 import gc
@@ -35,6 +36,18 @@ def pytest_configure():
         sys.dont_write_bytecode, sys.pycache_prefix = False, str(ROOT / "build" / "bytecode")
         os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
         os.environ["PYTHONPYCACHEPREFIX"] = sys.pycache_prefix
+
+
+def pytest_sessionstart(session):
+    """Every second worker imports the modules of tests from the last one to the first, and the
+    others as they are collected, from the first to the last. In a new checkout, where bytecode has
+    to be made, each then makes half of it and reads the other half."""
+    worker = os.environ.get("PYTEST_XDIST_WORKER", "gw0")
+    config = session.config
+    if config.args_source is config.ArgsSource.TESTPATHS and int(worker.removeprefix("gw")) % 2:
+        for path in sorted((ROOT / "tests").rglob("test_*.py"), reverse=True):
+            with contextlib.suppress(Exception):  # collection reports it
+                importlib.import_module(".".join(path.relative_to(ROOT).with_suffix("").parts))
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -82,8 +82,8 @@ def licm(function: Function, *, max_depth: int = 0) -> PassResult:
     return PassResult(_apply(function, motion), tuple(motion.remarks), {"ops moved": count})
 
 
-def hoist(function: Function, wanted: Callable[[Op], bool]) -> Function:
-    """`function` with the loop-invariant ops that are `wanted`, and what they are computed from,
+def hoist(function: Function, is_requested: Callable[[Op], bool]) -> Function:
+    """`function` with the loop-invariant ops that are requested, and what they are computed from,
     in the preheaders to which `licm` hoists them."""
     result = loops(function)
     if not result.by_header:
@@ -92,7 +92,7 @@ def hoist(function: Function, wanted: Callable[[Op], bool]) -> Function:
     for label in cfg(function).order:
         if label in result.innermost:
             motion.visit(function.blocks[label])
-    motion.keep(wanted)
+    motion.keep(is_requested)
     return _apply(function, motion) if motion.moved else function
 
 
@@ -125,10 +125,10 @@ class _Motion:
             if above is not None:
                 self.level.update(dict.fromkeys(op.results, above))
 
-    def keep(self, wanted: Callable[[Op], bool]) -> None:
-        """Hoist only the ops that are `wanted`, and those before the loop that they need."""
+    def keep(self, is_requested: Callable[[Op], bool]) -> None:
+        """Hoist only the ops that are requested, and those before the loop that they need."""
         made_by = {v: op for op in self.gone for v in op.results}
-        kept, pending = set[Op](), [op for op in self.gone if wanted(op)]
+        kept, pending = set[Op](), [op for op in self.gone if is_requested(op)]
         while pending:
             op = pending.pop()
             if op not in kept:

@@ -14,8 +14,8 @@ from fake_gpu import fake_gpu
 
 with fake_gpu():
     for device in ("cuda", "cuda:0", 0):
-        made = torch.empty(4, device=device)
-        print(made.is_cuda, torch.zeros_like(made).shape)
+        drawn = torch.empty(4, device=device)
+        print(drawn.is_cuda, torch.zeros_like(drawn).shape)
     counts = torch.empty(3, device="cuda", dtype=torch.int64)
     for named in ({}, {"output_size": 7}):
         print(counts.repeat_interleave(counts, **named).shape)
@@ -30,8 +30,8 @@ def test_a_device_is_given_by_name_or_number():
     """Counts of repetitions are ones, as all values that shapes depend on."""
     program = f"import sys; sys.path.insert(0, {str(PUBLIC)!r})\n{PROGRAM}"
     done = subprocess.run([sys.executable, "-c", program], check=True, stdout=subprocess.PIPE)
-    *made, once, seven = done.stdout.decode().splitlines()
-    assert made == ["True torch.Size([4])"] * 3
+    *drawn, once, seven = done.stdout.decode().splitlines()
+    assert drawn == ["True torch.Size([4])"] * 3
     assert (once, seven) == ("torch.Size([3])", "torch.Size([7])")
 
 
