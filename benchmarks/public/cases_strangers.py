@@ -6,12 +6,13 @@ recurrences; denoising, transfer of colours; contrastive losses."""
 from __future__ import annotations
 
 from importlib import import_module
+from itertools import pairwise
 from unittest import mock
 
 import torch  # type: ignore[import-not-found]
 from alone import alone
 from cases import BF16, F16, F32, case, forward_step, gradient_step, integers, normal, tensor as n
-from torch.nn.functional import cross_entropy, scaled_dot_product_attention
+from torch.nn.functional import cross_entropy, logsigmoid, scaled_dot_product_attention
 
 FP8 = torch.float8_e4m3fn
 
@@ -263,36 +264,83 @@ def _window(device):
     return q, k, v, places, weights, ends
 
 
+def _window_and_landmarks(q, k, v, places, weights, ends, reach, edge):
+    """Attention to the `reach` tokens before each one, and to those of the landmarks that are
+    farther away."""
+    results = []
+    for i, (begin, end) in enumerate(pairwise(ends.tolist())):
+        queries, keys, values = (t[begin:end].transpose(0, 1) for t in (q, k, v))
+        steps = torch.arange(end - begin, device=q.device)
+        chosen, far = places[:, i, None].long(), reach[begin:end, None]
+        marks = (torch.arange(len(keys), device=q.device)[:, None], chosen[:, 0])
+        near, away = steps[:, None] - steps, steps[:, None] - chosen
+        scores = torch.cat([
+            (queries @ keys.mT * q.shape[-1] ** -0.5 + edge(far, near)).masked_fill(
+                (near < 0) | (near > far), -torch.inf),
+            (queries @ keys[marks].mT * q.shape[-1] ** -0.5 + weights[:, i, None]).masked_fill(
+                away <= far, -torch.inf),
+        ], -1)  # fmt: skip
+        results.append((scores.softmax(-1) @ torch.cat([values, values[marks]], 1)).transpose(0, 1))
+    return torch.cat(results)
+
+
 @case
 def dsalt__window(device):
     call = alone("dsalt.kernels.dsalt_triton_attn", ("dsalt.kernels",)).dsalt_triton_attention
-    q, k, v, places, weights, ends = _window(device)
-    sizes = torch.full((len(q),), 128, device=device, dtype=torch.int32)
-    return forward_step(lambda q, k, v: call(q, k, v, places, weights, sizes, ends), q, k, v)
+    *tensors, places, weights, ends = _window(device)
+    sizes = torch.full((len(tensors[0]),), 128, device=device, dtype=torch.int32)
+    return forward_step(
+        lambda *t: call(*t, places, weights, sizes, ends).to(BF16), *tensors,
+        reference=lambda *t: _window_and_landmarks(
+            *t, places, weights, ends, sizes - 1, lambda *_: 0.0),
+    )  # fmt: skip
 
 
 @case
 def dsalt__window_training(device):
     module = alone("dsalt.kernels.dsalt_triton_train", ("dsalt.kernels",))
-    q, k, v, places, weights, ends = _window(device)
-    sizes = torch.full((len(q),), 100.0, device=device).requires_grad_()
+    *tensors, places, weights, ends = _window(device)
+    sizes = torch.full((len(tensors[0]),), 100.0, device=device).requires_grad_()
+
+    def edge(sizes, steps):
+        return torch.where(steps <= sizes - 4, 0.0, logsigmoid(sizes - steps))
+
     return gradient_step(
-        lambda q, k, v, s: module.dsalt_triton_train_attention(q, k, v, places, weights, s, ends),
-        q, k, v, sizes,
+        lambda *t: module.dsalt_triton_train_attention(*t[:3], places, weights, t[3], ends),
+        *tensors, sizes,
+        reference=lambda *t: _window_and_landmarks(*t[:3], places, weights, ends, t[3], edge),
     )  # fmt: skip
 
 
 # ebt_flash_attention ------------------------------------------------------------------------------
 def _energy(name, maps):
+    """The loss is that of the second half of the tokens, as of an answer to a prompt. The gradients
+    of the first tokens are differences of almost equal numbers, which the kernels sum in f16."""
+
     def build(device):
         call = import_module("ebt_flash_attention.ebt_attention").EBTAttn.fwd
-        tensors = _heads(device, 2, 16, 2048, 64, dtype=F16, count=6)
-        return gradient_step(
-            lambda *t: call(*t, causal=True, USE_TMA=maps, warp_specialize=False), *tensors
-        )
+        tensors = [
+            normal(device, 2, 16, 2048, 64, dtype=F16, scale=s) for s in (0.25, 1, 1, 0.25, 1, 1)
+        ]
+
+        def run(*t):
+            out = call(*t, causal=True, USE_TMA=maps, warp_specialize=False)
+            return [o[:, :, o.shape[2] // 2 :] for o in out]
+
+        return gradient_step(run, *tensors, reference=_energies)
 
     build.__name__ = f"ebt_flash_attention__{name}"
     case(build)
+
+
+def _energies(q, k, v, q_next, k_next, v_next):
+    """Attention of tokens, and of predictions, each to the tokens before it and to itself."""
+    own = (q_next * k_next).sum(-1, keepdim=True)
+    later = torch.ones(q.shape[-2], q.shape[-2], device=q.device, dtype=torch.bool).triu(1)
+    scores = (q_next @ k.mT).masked_fill(later, -torch.inf)
+    weights = torch.cat([scores, own], -1).mul(q.shape[-1] ** -0.5).softmax(-1)
+    out = attention(q, k, v), weights[..., :-1] @ v + weights[..., -1:] * v_next
+    return [o[:, :, o.shape[2] // 2 :] for o in out]
 
 
 _energy("pointers", False)
@@ -505,11 +553,18 @@ _ring("clamped", True)
 def trifast__triangle(device):
     module = import_module("trifast.torch")
     q, k, v, g = _heads(device, 1, 4, 256, 256, 32, dtype=BF16, count=4, grad=False)
-    bias = n(device, 1, 4, 256, 256, dtype=BF16)
+    q = q * 0.25
+    bias = n(device, 1, 4, 256, 256, dtype=BF16, scale=0.25)
     mask = torch.rand(1, 256, 256, device=device) < 0.1
 
     def run(q, k, v, bias, g):
         o, lse = module._triangle_attention(q, k, v, bias, mask)
         return o, *module.triangle_attention_bwd(g, q, k, v, bias, o, lse, mask)[:4]
 
-    return forward_step(run, q, k, v, bias, g)
+    def exact(q, k, v, bias, g):
+        leaves = [t.requires_grad_() for t in (q, k, v, bias)]
+        scores = q @ k.mT * q.shape[-1] ** -0.5 + bias[:, :, None]
+        o = scores.masked_fill(mask[:, None, :, None], -torch.inf).softmax(-1) @ v
+        return o, *torch.autograd.grad(o, leaves, g)
+
+    return forward_step(run, q, k, v, bias, g, reference=exact)

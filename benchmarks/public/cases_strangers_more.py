@@ -115,21 +115,44 @@ def fa2_custom_mask__attention(device):
 
 
 # fused_turboquant ---------------------------------------------------------------------------------
+def _rotated(x, signs):
+    """Rows with other signs, times the Hadamard matrix of Sylvester, which is its own inverse."""
+    turn = torch.ones(1, 1, device=x.device, dtype=x.dtype)
+    while len(turn) < x.shape[-1]:
+        turn = torch.cat([torch.cat([turn, turn], 1), torch.cat([turn, -turn], 1)])
+    return x * signs @ turn / len(turn) ** 0.5
+
+
 @case
 def fused_turboquant__encode(device):
+    """The rotated rows hold 16 values eight times each, in a random order. The edges lie between
+    these values, so that no rounding error changes a code."""
     module = alone("fused_turboquant.kernels.triton_encode", ("fused_turboquant.kernels",))
     signs = torch.randint(2, (128,), device=device).float() * 2 - 1
-    edges = torch.linspace(-3, 3, 17, device=device)
+    values = torch.linspace(-3, 3, 16, device=device).repeat(8)
+    orders = torch.rand(32768, 128, device=device).argsort(1)
+    edges = (torch.arange(17, device=device) - 8) * 0.4 / values.norm()
+
+    def exact(x):
+        turned = _rotated(x, signs.double())
+        norms = turned.norm(dim=-1)
+        codes = torch.bucketize(turned / norms[:, None], edges.double()) - 1
+        return (codes[:, 1::2] * 16 + codes[:, ::2]).to(U8), norms
+
     return forward_step(
-        lambda x: module.triton_fused_encode(x, signs, edges, 4), n(device, 32768, 128, dtype=F32)
-    )
+        lambda x: module.triton_fused_encode(x, signs, edges, 4),
+        _rotated(values[orders], torch.ones_like(signs)) * signs, reference=exact,
+    )  # fmt: skip
 
 
 @case
 def fused_turboquant__rotate(device):
     module = alone("fused_turboquant.kernels.triton_rht", ("fused_turboquant.kernels",))
     signs = torch.randint(2, (128,), device=device).float() * 2 - 1
-    return forward_step(lambda x: module.triton_rht(x, signs), n(device, 65536, 128, dtype=F32))
+    return forward_step(
+        lambda x: module.triton_rht(x, signs), n(device, 65536, 128, dtype=F32),
+        reference=lambda x: _rotated(x, signs.double()),
+    )  # fmt: skip
 
 
 @case
@@ -383,7 +406,8 @@ def _siglip(name, place, **named):
     def make(device):
         module, _, function = place.partition(":")
         call = getattr(alone(f"siglip_kernel.{module}"), function)
-        a, b = (f.normalize(n(device, 4096, 768, dtype=F32)).to(BF16) for _ in range(2))
+        x, noise = (n(device, 4096, 768, dtype=F32) for _ in range(2))
+        a, b = (f.normalize(t).to(BF16) for t in (x, x + noise))  # pairs are alike, as trained ones
         t, s = (torch.full((), v, device=device).requires_grad_() for v in (2.3, -10.0))
 
         def exact(a, b, t, s):
@@ -431,12 +455,24 @@ plain(
 
 
 # triformer ----------------------------------------------------------------------------------------
-trained("triformer/layer_norm", "triformer.layernorm:Fast_Layernorm.apply",
-        argument(8192, 2048), argument(2048), argument(2048), 1e-5,
-        reference=lambda x, w, b, e: f.layer_norm(x, w.shape, w, b))  # fmt: skip
-trained("triformer/rms_norm", "triformer.rms_norm:FastRMSNorm.apply",
-        argument(8192, 2048), argument(2048), 1e-6,
-        reference=lambda x, w, e: rms(x, w))  # fmt: skip
+def _rows(name, place, parameters, epsilon, exact):
+    """A normalization whose backward pass computes the gradients of the rows alone."""
+
+    def make(device):
+        module, _, kind = place.partition(":")
+        call = getattr(alone(module), kind).apply
+        rest = [n(device, 2048, dtype=F32) for _ in range(parameters)]
+        return gradient_step(
+            lambda x: call(x, *rest, epsilon), normal(device, 8192, 2048, dtype=F32),
+            reference=lambda x: exact(x, *(t.double() for t in rest)),
+        )  # fmt: skip
+
+    add(f"triformer/{name}", make)
+
+
+_rows("layer_norm", "triformer.layernorm:Fast_Layernorm", 2, 1e-5,
+      lambda x, w, b: f.layer_norm(x, w.shape, w, b))  # fmt: skip
+_rows("rms_norm", "triformer.rms_norm:FastRMSNorm", 1, 1e-6, rms)
 trained("triformer/softmax", "triformer.softmax:SoftmaxFunction.apply",
         argument(8, 16, 512, 512), True)  # fmt: skip
 trained("triformer/swiglu", "triformer.swiglu:FastSwigluFunction.apply",
