@@ -249,12 +249,6 @@ def flashlib__split(device):
 
 
 @case
-def flashlib__affinity(device):
-    call = flashlib("kernels.distance.triton.affinity").triton_affinity_with_degree
-    return forward_step(lambda x: call(x, 0.1), n(device, 4096, 64, dtype=F32, scale=0.3))
-
-
-@case
 def flashlib__naive_bayes(device):
     call = flashlib("primitives.multinomial_nb.triton.nb_core").nb_count_features
     x, y = torch.rand(65536, 256, device=device), integers(device, 10, 65536, dtype=torch.int64)
