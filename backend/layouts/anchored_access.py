@@ -5,6 +5,8 @@ from __future__ import annotations
 from tileir.backend.target import LINE_BYTES, VECTOR_BYTES
 
 _LANES = 32
+_SECTOR_BYTES = 32
+"""The bytes that a cache reads from memory at once."""
 _WORD = 4
 """Bytes of a register."""
 _ADDED_ALONE = 64
@@ -31,6 +33,11 @@ class AnchoredAccess:
     def is_near(self) -> bool:
         """Whether neighbours are known to share lines."""
         return self.stride is not None and self.stride < LINE_BYTES
+
+    @property
+    def sector_elements(self) -> int:
+        """The number of elements in a sector of the cache, of those `stride` bytes apart."""
+        return max(1, _SECTOR_BYTES // self.stride) if self.stride else 1
 
     def scatters(self, owned: int) -> bool:
         """Whether lanes that own `owned` neighbours leave expensive gaps in the addresses of an

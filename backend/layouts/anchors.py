@@ -276,8 +276,9 @@ class AnchorLayouts:
 
     def _widen_scanned(self) -> None:
         """Let threads own neighbours along the axis of a scan, which they scan without exchange, if
-        no access of the tile has contiguous neighbours along that axis: as many as cost least.
-        Neighbours in different lines cost the same whichever thread accesses them."""
+        no access of the tile has contiguous neighbours along that axis: as many as cost least, and
+        those in one sector. Neighbours in different lines cost the same whichever thread accesses
+        them."""
         around = loops(self.function)
         groups: dict[_Accessed, list[tuple[Op, int]]] = {}
         for label, block in self.function.blocks.items() if self._scanned else ():
@@ -289,8 +290,13 @@ class AnchorLayouts:
             if not all(self._is_far(op, order[0]) for op, _ in group):
                 continue
             near = [a for a in (self._access(op, order[0], n) for op, n in group) if a.is_near]
+            least = max((a.sector_elements for a in near), default=1)
             owned = min(
-                (_SCANNED_ALONE >> k for k in range(_SCANNED_ALONE.bit_length())),
+                (
+                    n
+                    for k in range(_SCANNED_ALONE.bit_length())
+                    if (n := _SCANNED_ALONE >> k) >= least
+                ),
                 key=lambda n: sum(a.cost(n) for a in near) + self._exchange(shape, order[0], n),
             )
             self._widths[shape, order] = max(self._widths[shape, order], owned)

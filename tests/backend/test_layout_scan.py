@@ -602,7 +602,7 @@ def test_runs_of_registers_are_neighbours_in_order(count):
     assert longest >= 4
 
 
-@pytest.mark.parametrize(("stride", "shuffles"), [(2, 16 * 5), (16, 16 * 5), (32, 6)])
+@pytest.mark.parametrize(("stride", "shuffles"), [(2, 4 * 5 + 4), (16, 16 * 5), (32, 6)])
 def test_lanes_own_neighbours_that_share_lines(stride, shuffles):
     """A warp accesses fewer lines if its lanes are neighbours. Where each element is in another
     line, a thread owns 16 neighbours, and lanes exchange totals alone."""
