@@ -12,12 +12,12 @@ from tileir.analysis.loops import loops
 from tileir.analysis.uses import arguments, definitions, uses
 from tileir.backend.layouts.access_widths import (
     AccessWidths,
+    AnchoredAccess,
     accesses,
     is_access,
     shapes_of_streams,
     stores_of_bytes,
 )
-from tileir.backend.layouts.anchored_access import AnchoredAccess
 from tileir.backend.stage import has_op
 from tileir.backend.target import LINE_BYTES, VECTOR_BYTES
 from tileir.effects import Effects

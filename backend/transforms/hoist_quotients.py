@@ -35,7 +35,7 @@ def hoist_quotients(function: Function) -> Function:
         if not loop.inner and loop.preheader is not None:
             moved = list(_invariant_quotients(function, loop))
             if moved:
-                function = _moved(function, loops(function).by_header[header], moved)
+                function = _hoist(function, loops(function).by_header[header], moved)
     return function
 
 
@@ -49,12 +49,12 @@ def _invariant_quotients(function: Function, loop: Loop) -> Iterator[Op]:
     for op in invariant:
         if _divides(op) or any(v in from_quotients for v in op.operands):
             from_quotients.update(op.results)
-    wanted = set[Operand]()
+    required = set[Operand]()
     for op in reversed(invariant):
         hints = isinstance(op, Hint) and op.results[0] in from_quotients
-        if hints or _divides(op) or any(v in wanted for v in op.results):
-            wanted.update((*op.results, *op.operands))
-    yield from (op for op in invariant if op.results[0] in wanted)
+        if hints or _divides(op) or any(v in required for v in op.results):
+            required.update((*op.results, *op.operands))
+    yield from (op for op in invariant if op.results[0] in required)
 
 
 def _invariant(function: Function, loop: Loop) -> Iterator[Op]:
@@ -82,7 +82,7 @@ def _divides(op: Op) -> bool:
     return op.divides and op.effects is not Effects.PURE
 
 
-def _moved(function: Function, loop: Loop, moved: list[Op]) -> Function:
+def _hoist(function: Function, loop: Loop, moved: list[Op]) -> Function:
     """`function` with ops `moved` before `loop`, under the condition that it has an iteration;
     `function` itself if that condition is not known before the loop."""
     ahead = Lookahead.of(function, loop)

@@ -161,7 +161,7 @@ def colsearch__maxsim_bits(device):
     return forward_step(module.roq_maxsim_1bit, q, d)
 
 
-def _coded(name, call, width):
+def _add_codes(name, call, width):
     def build(device):
         q, d = (integers(device, 256, *s, width, dtype=torch.uint8) for s in ((8, 32), (1024, 128)))
         of_q, of_d = (torch.rand(*t.shape[:2], 4, device=device) for t in (q, d))
@@ -172,9 +172,9 @@ def _coded(name, call, width):
     case(build)
 
 
-_coded("maxsim_two_bits", "roq_maxsim_2bit", 32)
-_coded("maxsim_four_bits", "roq_maxsim_4bit", 64)
-_coded("maxsim_eight_bits", "roq_maxsim_8bit", 128)
+_add_codes("maxsim_two_bits", "roq_maxsim_2bit", 32)
+_add_codes("maxsim_four_bits", "roq_maxsim_4bit", 64)
+_add_codes("maxsim_eight_bits", "roq_maxsim_8bit", 128)
 
 
 # crossentropy_triton ------------------------------------------------------------------------------
@@ -224,7 +224,7 @@ _planes("planes_f32", F32)
 
 
 # disentangled_flash -------------------------------------------------------------------------------
-def _disentangled(name, dropout):
+def _add_disentangled(name, dropout):
     def build(device):
         module = import_module("disentangled_flash.training._kernels")
         q, k, v = _heads(device, 4, 12, 1024, 64, dtype=BF16, grad=False)
@@ -246,8 +246,8 @@ def _disentangled(name, dropout):
     case(build)
 
 
-_disentangled("attention", 0.0)
-_disentangled("dropout", 0.1)
+_add_disentangled("attention", 0.0)
+_add_disentangled("dropout", 0.1)
 
 
 # dsalt --------------------------------------------------------------------------------------------
@@ -508,7 +508,7 @@ def lion_pytorch__step(device):
 
 
 # native_sparse_attention_pytorch ------------------------------------------------------------------
-def _selected(name, width, dtype, **named):
+def _add_selection(name, width, dtype, **named):
     def build(device):
         path = "native_sparse_attention_pytorch.triton_native_sparse_attention"
         call = with_nightly(path).native_sparse_attend
@@ -523,8 +523,8 @@ def _selected(name, width, dtype, **named):
     case(build)
 
 
-_selected("selected", 16, F32)
-_selected("sliding", 32, F16, return_sliding_window_out=True)
+_add_selection("selected", 16, F32)
+_add_selection("sliding", 32, F16, return_sliding_window_out=True)
 
 
 # ring_attention_pytorch ---------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Packages of matrix products, normalization, losses, optimisers, quantisation, sorting along
+"""Packages of matmuls, normalization, losses, optimisers, quantisation, sorting along
 curves, trees, decoders of codes, random numbers, spiking neurons, images, and quantum circuits."""
 # ruff: noqa: ANN001, ANN002, ANN003, ANN201, ANN202
 
@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from importlib import import_module
 
-import torch  # type: ignore[import-not-found]
+import torch  # type: ignore[import-not-imported_function]
 import torch.nn.functional as f
 from alone import alone
 from cases import (
@@ -31,7 +31,7 @@ def ids(high, *shape, dtype=torch.int64):
     return lambda device: integers(device, high, *shape, dtype=dtype)
 
 
-def found(place, bare):
+def imported_function(place, bare):
     """The function `place`, `MODULE:FUNCTION`. The `__init__` of packages in `bare` is not run."""
     module, _, function = place.partition(":")
     value = alone(module, bare) if "." in module else import_module(module)
@@ -44,7 +44,7 @@ def plain(name, place, *inputs, reference=None, exactly=False, bare=(), **named)
     """The case `name` of the function `place`, `MODULE:FUNCTION`, without gradients."""
 
     def make(device):
-        call = found(place, bare)
+        call = imported_function(place, bare)
         tensors = [t(device) if callable(t) else t for t in inputs]
         return forward_step(lambda *t: call(*t, **named), *tensors, reference=reference,
                             exactly=exactly)  # fmt: skip
@@ -52,11 +52,11 @@ def plain(name, place, *inputs, reference=None, exactly=False, bare=(), **named)
     add(name, make)
 
 
-def trained(name, place, *inputs, reference=None, bare=(), **named):
+def with_gradients(name, place, *inputs, reference=None, bare=(), **named):
     """The case `name` of `MODULE:FUNCTION` with the gradients of its floating-point inputs."""
 
     def make(device):
-        call = found(place, bare)
+        call = imported_function(place, bare)
         tensors = [t(device) if callable(t) else t for t in inputs]
         tensors = [
             t.requires_grad_() if isinstance(t, torch.Tensor) and t.is_floating_point() else t
@@ -80,19 +80,19 @@ plain("flash_maxsim/chamfer", "flash_maxsim.flash_chamfer:flash_chamfer", *_CLOU
 plain("flash_maxsim/chamfer_l1", "flash_maxsim.flash_chamfer:flash_chamfer", *_CLOUDS, metric="l1")
 
 
-def _late(q, d):
+def _greatest_similarities(q, d):
     return torch.einsum("qsh,bth->qbst", q, d).amax(-1).sum(-1)
 
 
 plain("flash_maxsim/batched", "flash_maxsim.flash_maxsim:flash_maxsim_batched",
       argument(16, 32, 128, dtype=F16), argument(1024, 256, 128, dtype=F16),
-      reference=_late)  # fmt: skip
+      reference=_greatest_similarities)  # fmt: skip
 plain("flash_maxsim/persistent", "flash_maxsim.flash_maxsim:flash_maxsim_persistent",
       argument(32, 128, dtype=F16), argument(4096, 256, 128, dtype=F16),
-      reference=lambda q, d: _late(q[None], d)[0])  # fmt: skip
+      reference=lambda q, d: _greatest_similarities(q[None], d)[0])  # fmt: skip
 plain("flash_maxsim/split", "flash_maxsim.flash_maxsim_advanced:flash_maxsim_splitk",
       argument(512, 128, dtype=F16), argument(16, 2048, 128, dtype=F16),
-      reference=lambda q, d: _late(q[None], d)[0])  # fmt: skip
+      reference=lambda q, d: _greatest_similarities(q[None], d)[0])  # fmt: skip
 plain(
     "flash_maxsim/contrastive",
     "flash_maxsim.flash_maxsim_contrastive:colbert_contrastive_step",
@@ -115,17 +115,19 @@ def fa2_custom_mask__attention(device):
 
 
 # fused_turboquant ---------------------------------------------------------------------------------
-def _rotated(x, signs):
+def _rotate(x, signs):
     """Rows with other signs, times the Hadamard matrix of Sylvester, which is its own inverse."""
-    turn = torch.ones(1, 1, device=x.device, dtype=x.dtype)
-    while len(turn) < x.shape[-1]:
-        turn = torch.cat([torch.cat([turn, turn], 1), torch.cat([turn, -turn], 1)])
-    return x * signs @ turn / len(turn) ** 0.5
+    rotation = torch.ones(1, 1, device=x.device, dtype=x.dtype)
+    while len(rotation) < x.shape[-1]:
+        rotation = torch.cat(
+            [torch.cat([rotation, rotation], 1), torch.cat([rotation, -rotation], 1)]
+        )
+    return x * signs @ rotation / len(rotation) ** 0.5
 
 
 @case
 def fused_turboquant__encode(device):
-    """The rotated rows hold 16 values eight times each, in a random order. The edges lie between
+    """The rotated rows hold 16 values eight times each, in a random order. The edges are between
     these values, so that no rounding error changes a code."""
     module = alone("fused_turboquant.kernels.triton_encode", ("fused_turboquant.kernels",))
     signs = torch.randint(2, (128,), device=device).float() * 2 - 1
@@ -134,14 +136,14 @@ def fused_turboquant__encode(device):
     edges = (torch.arange(17, device=device) - 8) * 0.4 / values.norm()
 
     def exact(x):
-        turned = _rotated(x, signs.double())
+        turned = _rotate(x, signs.double())
         norms = turned.norm(dim=-1)
         codes = torch.bucketize(turned / norms[:, None], edges.double()) - 1
         return (codes[:, 1::2] * 16 + codes[:, ::2]).to(U8), norms
 
     return forward_step(
         lambda x: module.triton_fused_encode(x, signs, edges, 4),
-        _rotated(values[orders], torch.ones_like(signs)) * signs, reference=exact,
+        _rotate(values[orders], torch.ones_like(signs)) * signs, reference=exact,
     )  # fmt: skip
 
 
@@ -151,7 +153,7 @@ def fused_turboquant__rotate(device):
     signs = torch.randint(2, (128,), device=device).float() * 2 - 1
     return forward_step(
         lambda x: module.triton_rht(x, signs), n(device, 65536, 128, dtype=F32),
-        reference=lambda x: _rotated(x, signs.double()),
+        reference=lambda x: _rotate(x, signs.double()),
     )  # fmt: skip
 
 
@@ -233,14 +235,14 @@ def local_corr__bilinear(device):
     )  # fmt: skip
 
 
-trained("localcorr/patches",
+with_gradients("localcorr/patches",
         "localcorr.triton.spatial_corr:TritonSpatialCorrelationFunction.apply",
         argument(2, 64, 96, 128), argument(2, 64, 96, 128), 4)  # fmt: skip
 
 
 # aqlm ---------------------------------------------------------------------------------------------
 @case
-def aqlm__product(device):
+def aqlm__matmul(device):
     module = alone("aqlm.inference_kernels.triton_kernel", ("aqlm.inference_kernels",))
     codes = integers(device, 256, 4096, 4096 // 8, 2, dtype=torch.int16)
     books = n(device, 2, 256, 1, 8, dtype=F16)
@@ -252,7 +254,7 @@ def aqlm__product(device):
 
 # awq, auto_round ----------------------------------------------------------------------------------
 @case
-def awq__product(device):
+def awq__matmul(device):
     module = alone("awq.modules.triton.gemm", ("awq.modules", "awq.modules.triton"))
     words = integers(device, 1 << 30, 4096, 4096 // 8, dtype=I32)
     zeros = integers(device, 1 << 30, 4096 // 128, 4096 // 8, dtype=I32)
@@ -346,24 +348,24 @@ def qwen3_tts_triton__rotary(device):
 def qwen3_tts_triton__quantise(device):
     path = "qwen3_tts_triton.kernels.fused_dequant"
     module = alone(path, ("qwen3_tts_triton.kernels",))
-    turns = n(device, 8, 128, 128, dtype=F32, scale=0.09)
+    rotation = n(device, 8, 128, 128, dtype=F32, scale=0.09)
     edges, codes = (
         torch.linspace(-2, 2, 15, device=device),
         torch.linspace(-2, 2, 16, device=device),
     )
 
     def run(x):
-        packed, scales = module.triton_fused_quant(x, turns, edges, 4)
-        return packed, module.triton_fused_dequant(packed, scales, turns, codes, 128, 4)
+        packed, scales = module.triton_fused_quant(x, rotation, edges, 4)
+        return packed, module.triton_fused_dequant(packed, scales, rotation, codes, 128, 4)
 
     return forward_step(run, n(device, 2, 8, 4096, 128))
 
 
 # parallax -----------------------------------------------------------------------------------------
 _PARALLAX = [argument(4, 2048, 8, 64, dtype=BF16)] * 4
-trained("parallax/attention", "parallax.triton.parallax_train:parallax_func", *_PARALLAX,
+with_gradients("parallax/attention", "parallax.triton.parallax_train:parallax_func", *_PARALLAX,
         bare=("parallax.triton",))  # fmt: skip
-trained("parallax/window", "parallax.triton.parallax_train:parallax_func", *_PARALLAX,
+with_gradients("parallax/window", "parallax.triton.parallax_train:parallax_func", *_PARALLAX,
         bare=("parallax.triton",), window_size_left=512)  # fmt: skip
 
 
@@ -407,7 +409,9 @@ def _siglip(name, place, **named):
         module, _, function = place.partition(":")
         call = getattr(alone(f"siglip_kernel.{module}"), function)
         x, noise = (n(device, 4096, 768, dtype=F32) for _ in range(2))
-        a, b = (f.normalize(t).to(BF16) for t in (x, x + noise))  # pairs are alike, as trained ones
+        a, b = (
+            f.normalize(t).to(BF16) for t in (x, x + noise)
+        )  # pairs are alike, as with_gradients ones
         t, s = (torch.full((), v, device=device).requires_grad_() for v in (2.3, -10.0))
 
         def exact(a, b, t, s):
@@ -430,7 +434,7 @@ _siglip("chunks_bf16", "fused_chunked_bf16:fused_chunked_bf16_siglip_loss")
 
 
 # saga, tether -------------------------------------------------------------------------------------
-trained("saga/gate", "saga.activation:SAGAFusedFunction.apply",
+with_gradients("saga/gate", "saga.activation:SAGAFusedFunction.apply",
         *[argument(16, 64, 112, 112)] * 3, 1.0)  # fmt: skip
 plain(
     "tether/encode",
@@ -473,9 +477,9 @@ def _rows(name, place, parameters, epsilon, exact):
 _rows("layer_norm", "triformer.layernorm:Fast_Layernorm", 2, 1e-5,
       lambda x, w, b: f.layer_norm(x, w.shape, w, b))  # fmt: skip
 _rows("rms_norm", "triformer.rms_norm:FastRMSNorm", 1, 1e-6, rms)
-trained("triformer/softmax", "triformer.softmax:SoftmaxFunction.apply",
+with_gradients("triformer/softmax", "triformer.softmax:SoftmaxFunction.apply",
         argument(8, 16, 512, 512), True)  # fmt: skip
-trained("triformer/swiglu", "triformer.swiglu:FastSwigluFunction.apply",
+with_gradients("triformer/swiglu", "triformer.swiglu:FastSwigluFunction.apply",
         argument(4, 2048, 4096), argument(4, 2048, 4096),
         reference=lambda e, g: f.silu(e) * g)  # fmt: skip
 
@@ -571,9 +575,14 @@ def turboquant_vllm__attention_of_codes(device):
     call = alone(path, ("turboquant_vllm.triton",)).triton_flash_attention_tq4_kv
     codes = [integers(device, 256, 1, 8, 2048, 64, dtype=U8) for _ in range(2)]
     norms = [torch.rand(1, 8, 2048, 1, device=device) for _ in range(2)]
-    centres, turn = n(device, 16, dtype=F32, scale=0.1), n(device, 128, 128, dtype=F32, scale=0.09)
+    centres, rotation = (
+        n(device, 16, dtype=F32, scale=0.1),
+        n(device, 128, 128, dtype=F32, scale=0.09),
+    )
     return forward_step(
-        lambda q: call(q, codes[0], norms[0], codes[1], norms[1], centres, turn, is_causal=True),
+        lambda q: call(
+            q, codes[0], norms[0], codes[1], norms[1], centres, rotation, is_causal=True
+        ),
         n(device, 1, 32, 2048, 128, dtype=F16),
     )
 

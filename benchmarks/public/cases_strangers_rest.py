@@ -1,5 +1,5 @@
 """Graphs, scans, weights of four bits, speculative decoding; and programs of packages
-that other files know, whose kernels no other program runs: eigenvalues, matrix products in f64 by
+that other files know, whose kernels no other program runs: eigenvalues, matmuls in f64 by
 integers, distances, caches."""
 # ruff: noqa: ANN001, ANN003, ANN201, ANN202
 
@@ -11,7 +11,7 @@ import torch  # type: ignore[import-not-found]
 import torch.nn.functional as f
 from alone import alone
 from cases import BF16, F16, F32, F64, add, argument, case, forward_step, integers, tensor as n
-from cases_strangers_more import U8, plain, trained
+from cases_strangers_more import U8, plain, with_gradients
 from cases_wider import flashlib
 
 
@@ -70,27 +70,27 @@ def _edges(device):
 @case
 def fairchem__rotate_to_edges(device):
     call = _uma("custom_ops")._kernel_node_to_edge_wigner_permute
-    x, edges, turn = _edges(device)
+    x, edges, rotation = _edges(device)
 
-    def run(x, turn):
+    def run(x, rotation):
         out, rows = (torch.empty(edges.shape[1], 9, 256, device=device) for _ in range(2))
-        call(x, edges, turn, out, rows)
+        call(x, edges, rotation, out, rows)
         return out
 
-    return forward_step(run, x, turn)
+    return forward_step(run, x, rotation)
 
 
 @case
 def fairchem__rotate_to_nodes(device):
     call = _uma("custom_ops")._kernel_permute_wigner_inv_edge_to_node
-    x, turn = n(device, 16384, 9, 128, dtype=F32), _edges(device)[2]
+    x, rotation = n(device, 16384, 9, 128, dtype=F32), _edges(device)[2]
 
-    def run(x, turn):
+    def run(x, rotation):
         out, rows = torch.empty_like(x), torch.empty_like(x)
-        call(x, turn, out, rows)
+        call(x, rotation, out, rows)
         return out
 
-    return forward_step(run, x, turn)
+    return forward_step(run, x, rotation)
 
 
 # flashslice ---------------------------------------------------------------------------------------
@@ -256,7 +256,7 @@ def flashlib__naive_bayes(device):
 
 
 # liger, torchao, trinix ---------------------------------------------------------------------------
-trained("liger/swiglu_of_one_tensor",
+with_gradients("liger/swiglu_of_one_tensor",
         "liger_kernel.ops.swiglu:LigerFusedGateUpSiLUMulFunction.apply",
         argument(4096, 2 * 4096, dtype=BF16))  # fmt: skip
 

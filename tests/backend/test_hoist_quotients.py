@@ -145,7 +145,7 @@ def check(module: Module, hoisted: Module, m: int, n: int) -> None:
 
 
 def test_copies_of_a_matmul_compute_wrapped_rows_once() -> None:
-    """Each step of K computes the addresses anew, as a function that is called for them does."""
+    """Each step of K computes the addresses again, as a function that is called for them does."""
     b = Builder()
     kinds = {"x": arg(pointer(F16), aligned=16), "out": pointer(F32), "m": I32, "n": I32}
     with b.kernel("wrapped", **kinds) as (x, out, m, n):
