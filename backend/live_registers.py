@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Collection, Mapping
+from typing import Any, cast
 
 import attrs
 
 from tileir.analysis import memoize
 from tileir.analysis.liveness import liveness
 from tileir.backend.demand import registers
+from tileir.backend.target import Target
 from tileir.ir import Function
 from tileir.op import Op
+from tileir.ops.dot import Dot
 from tileir.types import Tile
 from tileir.values import Value
 
@@ -41,6 +43,24 @@ class ThreadRegisters:
     def suffice_for(self, function: Function) -> bool:
         """Whether they hold the tiles that are alive across any op of `function`."""
         return self.fits(max(live_registers(function).values(), default=0))
+
+
+def shared_of_one_block(function: Function, dots: Collection[Dot], machine: Target) -> int:
+    """The bytes of shared memory that the operands of a dot may take where one of `dots` and what
+    is alive across it fill half of the registers: one block is resident anyway. A conversion of the
+    largest tile, with padding, fits besides; integers that are no results of dots do not count,
+    since most are recomputed. 0 where more blocks may be resident."""
+    live = live_registers(function)
+    words = (
+        live.get(x, 0) + sum(registers(cast(Tile, v.type)) for v in {x.a, x.b, x.c}) for x in dots
+    )
+    if 2 * max(words, default=0) < machine.registers_per_processor:
+        return 0
+    moved = [v for op in function.ops for v in op.results if _registers(v)]
+    moved += [x.results[0] for x in dots]
+    kinds = (cast(Any, value.type) for value in moved)
+    largest = max((kind.size * kind.element.bytes for kind in kinds), default=0)
+    return machine.shared_bytes - largest - largest // 8
 
 
 @memoize

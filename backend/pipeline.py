@@ -252,8 +252,10 @@ def _multiply_stored_operands(function: Function, context: Context) -> Function:
     from tileir.backend.live_registers import ThreadRegisters
     from tileir.backend.software_pipeline.stored_operands import multiply_stored_operands
 
-    shared, copies = context.target.shared_bytes // 2, ThreadRegisters.of(context)
-    return multiply_stored_operands(function, context.num_warps, shared, copies)
+    machine, copies = context.target, ThreadRegisters.of(context)
+    return multiply_stored_operands(
+        function, context.num_warps, machine.shared_bytes // 2, copies, machine
+    )
 
 
 def _stage_operands(function: Function, context: Context) -> Function:

@@ -15,7 +15,7 @@ from tileir.analysis.liveness import liveness
 from tileir.analysis.loops import loops
 from tileir.analysis.uses import definitions
 from tileir.backend.layouts.wgmma import WARPS
-from tileir.backend.live_registers import ThreadRegisters
+from tileir.backend.live_registers import ThreadRegisters, shared_of_one_block
 from tileir.backend.software_pipeline.promoted_wgmma import wgmma_and_wait
 from tileir.backend.software_pipeline.store_once import outermost_loop
 from tileir.backend.software_pipeline.store_operands import DotRewriter, store_operands
@@ -30,6 +30,7 @@ from tileir.backend.software_pipeline.warpgroup_dots import (
     is_computed,
     panels_that_fit,
 )
+from tileir.backend.target import Target
 from tileir.ir import Block, Function
 from tileir.op import Op
 from tileir.ops.dot import Dot
@@ -42,8 +43,9 @@ from tileir.values import Operand, Value, constant
 
 
 def multiply_stored_operands(
-    function: Function, warps: int, shared: int, copies: ThreadRegisters | None = None
-) -> Function:
+    function: Function, warps: int, shared: int, copies: ThreadRegisters | None = None,
+    machine: Target | None = None,
+) -> Function:  # fmt: skip
     """Compute dots by warpgroups, `warps` warps in all, from operands that threads store to shared
     memory.
 
@@ -53,7 +55,9 @@ def multiply_stored_operands(
     bytes hold them, and take no registers in it. If the registers `copies` hold the program,
     operands that are loaded for dots alone are copied asynchronously outside of loops. Otherwise
     operands of dots before and after a loop stay in shared memory meanwhile. Dots in loops with
-    `cp.async` copies, and dots whose operands exceed `shared` bytes, are not changed.
+    `cp.async` copies, and dots whose operands exceed `shared` bytes, are not changed. The operands
+    of a block may take more than `shared` bytes where a dot needs them, and its tiles leave the
+    registers of `machine` to one block.
     """
     if warps % WARPS:
         return function
@@ -66,7 +70,8 @@ def multiply_stored_operands(
         writer.keep_during_loops(shared // 2)
     for label in cfg(function).order:
         if label in writer.by_block:
-            blocks[label] = writer.in_block(function.blocks[label], shared)
+            most = max(shared, writer.needed_alone(label, shared, machine))
+            blocks[label] = writer.in_block(function.blocks[label], most)
     if blocks == function.blocks:
         return function
     for label, ops in writer.before_loops():
@@ -135,6 +140,15 @@ class _Operands:
         """The stored operands of the dots of a block."""
         pairs = [(x.a, x.b) for x in self.by_block[label].values()]
         return list(dict.fromkeys(x.key for pair in pairs for x in pair if x is not None))
+
+    def needed_alone(self, label: str, shared: int, machine: Target | None) -> int:
+        """The bytes of shared memory for block `label` if a dot has more than `shared` bytes of
+        operands, and one block of `machine` is resident anyway; 0 otherwise."""
+        by_dot = self.by_block[label]
+        sizes = (sum(y.place.bytes for y in {x.a, x.b} if y) for x in by_dot.values())
+        if machine is None or max(sizes, default=0) <= shared:
+            return 0
+        return shared_of_one_block(self.function, by_dot, machine)
 
     def in_block(self, block: Block, shared: int) -> Block:
         """The block with its dots by warpgroups, as far as `shared` bytes hold their operands and

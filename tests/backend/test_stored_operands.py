@@ -13,12 +13,14 @@ from tileir.analysis.loops import loops
 from tileir.backend import Options, compile as compile_kernel
 from tileir.backend.compile import run_pipeline
 from tileir.backend.executors import SimtExecutor
+from tileir.backend.live_registers import shared_of_one_block
 from tileir.backend.shared_memory.shared_tile import SharedTile
 from tileir.backend.software_pipeline.stored_operands import multiply_stored_operands
 from tileir.backend.target import target
 from tileir.builder import F16, F32, I8, I32, Builder, arg, pointer
 from tileir.machine import dtype_of
 from tileir.op import Op
+from tileir.ops.dot import Dot
 from tileir.ops.gpu import SharedAlloc
 
 
@@ -288,13 +290,34 @@ def test_operands_a_and_b_in_other_orders(order: tuple[int, int], along: int) ->
 
 
 def test_what_no_warpgroups_compute_stays() -> None:
-    """Too few warps, too few rows, operands beyond half of shared memory."""
+    """Too few warps, too few rows, operands beyond what a conversion leaves of shared memory."""
     for module, warps in (
         (simple(F16, F32, 64, 32, 64), 2),
         (simple(F16, F32, 32, 32, 64), 4),
         (simple(F16, F32, 64, 256, 256), 8),
     ):
         assert "gpu.wgmma" not in ops(module, warps)
+
+
+@pytest.mark.parametrize(("element", "depth"), [(F32, 256), (F16, 512)])
+def test_operands_beyond_half_of_shared_memory(element: Any, depth: int) -> None:
+    """Both operands take half of the registers: no second block is resident in any case."""
+    module = simple(element, F32, 64, 64, depth)
+    arguments = [*random_operands(element, (64, depth), (64, depth)), np.zeros((64, 64), "f4")]
+    agree(module, arguments, 8)
+    assert ops(module, 8).count("gpu.wgmma") == 1
+    half = target("sm_90a").shared_bytes // 2
+    within = multiply_stored_operands(module.kernel(), 8, half)
+    assert "gpu.wgmma" not in [op.mnemonic for op in within.ops]
+
+
+def test_small_tiles_leave_memory_to_further_blocks() -> None:
+    for columns, alone in ((32, False), (64, True)):
+        kernel = simple(F32, F32, 64, columns, 256).kernel()
+        dots = [op for op in kernel.ops if isinstance(op, Dot)]
+        most = shared_of_one_block(kernel, dots, target("sm_90a"))
+        assert bool(most) is alone
+        assert most <= target("sm_90a").shared_bytes - 64 * 256 * 4, "a conversion fits besides"
 
 
 @pytest.mark.parametrize("warps", [1, 2, 5, 6, 10])
