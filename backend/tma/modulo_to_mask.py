@@ -11,7 +11,7 @@ An index that is replaced by another one where it is not below the extent, as in
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from math import prod
 from typing import Any, TypeAlias, cast
 
@@ -150,6 +150,7 @@ def mask_wrapped_loads(
             wrap for wrap in wraps
             if shape_of(wrap.index.type)[0] < _MANY_ROWS or _separates_neighbours(function, wrap)
         ]  # fmt: skip
+    wraps = _with_loads_of_their_own(wraps)
     if not wraps:
         return function
     wrap_of_load: dict[Op, tuple[_Wrap, int]] = {x: (w, dim) for w in wraps for x, dim in w.loads}
@@ -174,6 +175,17 @@ def mask_wrapped_loads(
     done: set[Op] = set()
     vectors: dict[Value, tuple[Operand, Operand]] = {}
     return _with_scalar_tests(rewrite(function, rule), vectors)
+
+
+def _with_loads_of_their_own(wraps: Sequence[_Wrap]) -> list[_Wrap]:
+    """The wraps less those of a load that an earlier one has: a load gets one mask."""
+    masked, own = set[Load](), list[_Wrap]()
+    for wrap in wraps:
+        loads = {load for load, _ in wrap.loads}
+        if masked.isdisjoint(loads):
+            masked |= loads
+            own.append(wrap)
+    return own
 
 
 @attrs.frozen(eq=False)
@@ -277,11 +289,14 @@ def _is_writable(function: Function, wrap: _Wrap) -> bool:
 
 
 def _loads_at_index(function: Function, start: TileDim) -> list[TileDim] | None:
-    """The loads at addresses computed from an index; None where it has other uses."""
+    """The loads at addresses, or under masks, computed from an index; None where it has other uses.
+
+    A mask may test the wrapped index, as in `offs = ... % n` and `offs < n`. Lanes below the bound
+    have the same mask, and the others load nothing in either form."""
     loads: list[TileDim] = []
     for place, op in _forward_slice(function, start):
-        value, dim = place
-        if isinstance(op, Load) and op.pointer is value and value is not op.mask:
+        _, dim = place
+        if isinstance(op, Load):
             if op.volatile or op.predicate is not None or not op.fills_with_zeros:
                 return None
             loads.append((op.result, dim))

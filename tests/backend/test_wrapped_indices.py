@@ -80,6 +80,32 @@ SELECTED = """%below, _ = icmp (i1<16>, i1<16>) %row, %ms {{predicate = slt}}
 MASKED_LOAD = """%few, _ = icmp (i1<16, 16>, i1<16, 16>) %columns, 5 {predicate = slt}
   %x = load f16<16, 16> %pa, %few, 0.0"""
 """A load that has a mask already."""
+TESTED_LOAD = """%ml = splat {kind}<16, 16> {bound}
+  %few, _ = icmp (i1<16, 16>, i1<16, 16>) %down1, %ml {{predicate = {test}}}
+  %x = load f16<16, 16> %pa, %few, 0.0"""
+"""A load whose mask tests the wrapped index."""
+
+
+def kernel_of_masks(kind: str, bound: str, test: str) -> Any:
+    text = str(kernel(kind, "zero"))
+    index = f"%down1 = broadcast {kind}<16, 16> %w\n  "
+    load = index + TESTED_LOAD.format(kind=kind, bound=bound, test=test)
+    (line,) = (x for x in text.splitlines() if x.startswith("  %x = load"))
+    return parse(text.replace(line, f"  {load}"))
+
+
+FAR_WRAPPED = """%next = add i32<16> %row, 16
+  %wrapped = srem i32<16> %next, %ms"""
+TWICE_WRAPPED = """%wrapped2 = srem i32<16> %row, %ms
+  %w2 = expand_dims i32<16, 1> %wrapped2 {axis = 1}
+  %down1 = broadcast i32<16, 16> %w2
+  %few, _ = icmp (i1<16, 16>, i1<16, 16>) %down1, 99 {predicate = slt}
+  %x = load f16<16, 16> %pa, %few, 0.0"""
+BOTH_BOUNDS = """%e2 = expand_dims i32<16, 1> %next {axis = 1}
+  %rs2 = broadcast i32<16, 16> %e2
+  %in2, _ = icmp (i1<16, 16>, i1<16, 16>) %rs2, %m2 {predicate = slt}
+  %both = and i1<16, 16> %in, %in2
+  store %pc, %d, %both"""
 
 
 def kernel(kind: str, rounding: str, end: str = "store", wrapped: str = WRAPPED) -> Any:
@@ -145,6 +171,24 @@ def check_results(module: Any) -> None:
         for start in (0, 1, 4, 15, 23, 24, 40):
             result = stored_result(changed, start, extent)
             np.testing.assert_array_equal(result, stored_result(module, start, extent))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(("bound", "test"), [("%m", "slt"), ("5", "slt"), ("3", "sge")])
+def test_masks_of_loads_may_test_the_wrapped_index(kind: str, bound: str, test: str) -> None:
+    check_results(kernel_of_masks(kind, bound, test))
+
+
+def test_a_load_at_one_wrapped_index_under_a_mask_of_another() -> None:
+    text = str(kernel("i32", "zero"))
+    for old, new in (
+        ("%wrapped = srem i32<16> %row, %ms", FAR_WRAPPED),
+        ("%x = load f16<16, 16> %pa", TWICE_WRAPPED),
+        ("store %pc, %d, %in", BOTH_BOUNDS),
+    ):
+        assert old in text
+        text = text.replace(old, new)
+    check_results(parse(text))
 
 
 @pytest.mark.parametrize("is_literal", [False, True])
