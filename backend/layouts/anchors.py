@@ -108,6 +108,8 @@ class AnchorLayouts:
         self._orders: dict[Vector, dict[Vector, int]] = {}
         self._cached_layouts: dict[tuple[Vector, Vector, int, int], Layout] = {}
         self._requests: dict[Op, tuple[Vector, Vector, int]] = {}
+        self._owned = set[_Accessed]()
+        """Shapes and orders of dimensions of which a thread owns the last one."""
         self._results = frozenset[Op]()
         """The stores and atomics of results of dots that are narrower than other accesses."""
         self._bytes = frozenset[Op]()
@@ -328,18 +330,6 @@ class AnchorLayouts:
 
         return distances(self.function, pointer)[dim] is StrideClass.STRIDED
 
-    def _stride(self, op: Op, dim: int) -> int | None:
-        """The distance in bytes of neighbours along `dim`: 0 if they are not a stride apart, None
-        if the stride is not known."""
-        if not self._is_far(op, dim):
-            return 0
-        # few accesses need it
-        from tileir.backend.layouts.stride_classes import lengths
-
-        is_parameter, stride = lengths(self.function, op.inputs[0])[dim]
-        length = 0 if is_parameter else stride * _element_bytes(op.inputs[0].type)
-        return length or None
-
     def _access(self, op: Op, dim: int, frequency: int) -> AnchoredAccess:
         type = op.inputs[0].type
         width = min(self.contiguity.aligned_width(op, dim), _per_access(type))
@@ -347,8 +337,12 @@ class AnchorLayouts:
         # Next to dots, wide loads of operands save more than wide stores, which run once.
         sectors = write and not self.multiplies
         adds = op.mnemonic == _ATOMIC and cast(Any, op).op.value == "fadd"
-        size = _element_bytes(type)
-        return AnchoredAccess(width, size, write, frequency, sectors, adds, self._stride(op, dim))
+        size, stride = _element_bytes(type), cast("int | None", 0)
+        if self._is_far(op, dim):
+            from tileir.backend.layouts.stride_classes import bytes_between  # few accesses need it
+
+            stride = bytes_between(self.function, op.inputs[0], dim)
+        return AnchoredAccess(width, size, write, frequency, sectors, adds, stride)
 
     def _is_result(self, op: Op) -> bool:
         """Whether `op` stores, or adds to memory, values that are computed element by element from
@@ -554,6 +548,8 @@ class AnchorLayouts:
             reduced = None if self._is_written(shape) else axis
         if is_free and within is None:
             within, most = self._written_along(shape, order[0]), _BYTES_TOGETHER
+        if (shape, order) in self._owned:
+            reduced = order[-1]
         return blocked_layout(
             shape, order, width, self.num_warps, within=within, least=least, reduced=reduced,
             most=most,
@@ -596,8 +592,17 @@ class AnchorLayouts:
         pointer = op.inputs[0]
         shape = shape_of(pointer.type)
         fast = contiguous_dim(op, self.contiguity)
-        order = (fast, *(d for d in row_major(len(shape)) if d != fast))
-        return shape, order, min(self.contiguity.width(op, fast), _per_access(pointer.type))
+        width = min(self.contiguity.width(op, fast), _per_access(pointer.type))
+        others = [d for d in row_major(len(shape)) if d != fast]
+        is_whole = op.mnemonic == "load" and 1 < shape[fast] <= width and not self.multiplies
+        if is_whole and sum(n > 1 for n in shape) > 2:
+            from tileir.backend.layouts.looked_up import loaded_together  # few kernels need it
+
+            last = loaded_together(self.function, pointer, fast, self._request)
+            if last is not None:
+                others.sort(key=lambda d: d == last)
+                self._owned.add((shape, (fast, *others)))
+        return shape, (fast, *others), width
 
 
 def _without_ones(shape: Vector, order: Vector) -> _Accessed:

@@ -16,7 +16,7 @@ from tileir.op import Op
 from tileir.ops.arith import Add
 from tileir.ops.memory import Load
 from tileir.ops.shape import Broadcast, GetElementPtr, Splat
-from tileir.types import shape_of
+from tileir.types import Pointer, element_of, shape_of
 from tileir.values import Operand, Value
 
 
@@ -64,6 +64,15 @@ def lengths(function: Function, pointer: Operand) -> list[tuple[bool, int]]:
             if stride is not None:
                 longest[dim] = max(longest[dim], _length(stride, alignments))
     return longest
+
+
+def bytes_between(function: Function, pointer: Operand, dim: int) -> int | None:
+    """The distance in bytes of neighbours along `dim` whose stride is a constant; None for other
+    strides."""
+    element = element_of(pointer.type)
+    assert isinstance(element, Pointer)
+    is_parameter, stride = lengths(function, pointer)[dim]
+    return None if is_parameter or not stride else stride * element.pointee.bytes
 
 
 def _length(stride: Polynomial, alignments: Alignments) -> tuple[bool, int]:
