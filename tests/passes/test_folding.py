@@ -35,3 +35,21 @@ def test_tiles_up_to_a_size(extent: int, expected: str) -> None:
 )
 def test_bits_of_every_width(element: str, op: str, expected: str) -> None:
     assert folded_literal(element, op) == expected
+
+
+@for_each(
+    ("op", "kind", "alone"),
+    [
+        ("reduce i32 i32<8> 3 {axis = 0, combiner = add}", "i32", "i32 24"),
+        ("reduce i32 i32<8> 3 {axis = 0, combiner = smax}", "i32", "i32 3"),
+        ("scan i32<8> i32<8> 3 {axis = 0, combiner = umin}", "i32<8>", "i32<8> 3"),
+    ],
+)
+def test_lanes_that_a_predicate_leaves_out_are_not_known(op: str, kind: str, alone: str) -> None:
+    """What an op collects from the lanes that take part is no literal, even of equal literals."""
+    head = "tir 1.0\n\ndefine {} @f(i1<8> %m) {{\nentry:\n  {}%x = {}\n  ret %x\n}}\n"
+    for predicate, left in (("", False), ("@%m ", True)):
+        module = parse(head.format(kind, predicate, op))
+        text = print_module(run(module, "fold").module)
+        assert ("%x = " in text) == left
+        assert (f"ret {alone}" in text) != left

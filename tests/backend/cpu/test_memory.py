@@ -200,6 +200,42 @@ def test_what_is_read_only_of_another_array_is_not_written() -> None:
     launch("  %v = load f32 %y\n  store %x, %v\n", whole[:12], 0, fixed, inputs=parameters)
 
 
+WRITES = {
+    "a store": "  store %x, 1.0\n",
+    "a tile": "  %i = make_range i32<4>\n  %b = splat f32*<4> %x\n"
+    "  %p = getelementptr f32*<4> %b, %i\n  store %p, f32<4> 1.0\n",
+    "an addition": "  %v = atomic_rmw f32 %x, 1.0 {op = fadd}\n",
+    "a compare-and-exchange": "  %p = bitcast i32* %x\n  %v = atomic_cas i32 %p, 0, 1\n",
+}
+
+
+@pytest.mark.parametrize("name", WRITES)
+def test_whatever_writes_to_a_read_only_array_is_an_error(name: str) -> None:
+    """In a launch of its own, and after a launch in which the array could be written."""
+    x = np.zeros(16, np.float32)
+    for writeable in (False, True, False):
+        x.flags.writeable, before = writeable, x.copy()
+        if writeable:
+            launch(WRITES[name], x)
+            assert (x != before).any()
+        else:
+            with pytest.raises(LaunchError, match=r"TIR0508.*read-only"):
+                launch(WRITES[name], x)
+            assert (x == before).all()
+
+
+def test_arrays_that_touch_are_two_arrays() -> None:
+    whole = np.zeros(32, np.float32)
+    body = "  %p = getelementptr f32* %x, %n\n  store %p, 1.0\n"
+    for at in range(-1, 33):
+        if 0 <= at < 16:
+            launch(body, whole[:16], at, whole[16:], inputs="f32* %x, i32 %n, f32* %y")
+        else:
+            with pytest.raises(LaunchError, match="TIR0501"):
+                launch(body, whole[:16], at, whole[16:], inputs="f32* %x, i32 %n, f32* %y")
+    assert whole[:16].all() and not whole[16:].any()
+
+
 @pytest.mark.parametrize("checked", [True, False])
 def test_arrays_that_are_read_only_stay_as_they_are(checked: bool) -> None:
     fixed = np.zeros(16, np.float32)
