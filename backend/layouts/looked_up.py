@@ -8,6 +8,8 @@ from typing import TypeAlias
 from tileir.analysis.uses import definitions
 from tileir.ir import Function
 from tileir.op import Op
+from tileir.ops.memory import Load
+from tileir.ops.shape import Broadcast, Reshape
 from tileir.types import Tile, shape_of
 from tileir.values import Operand, Value
 
@@ -41,8 +43,8 @@ def _loads(function: Function, pointer: Operand) -> Iterator[Op]:
         if op is None or value in seen:
             continue
         seen.add(value)
-        if op.mnemonic == "load":
+        if isinstance(op, Load):
             if isinstance(value.type, Tile):
                 yield op
-        elif op.elementwise or op.mnemonic in ("broadcast", "reshape"):
+        elif op.elementwise or isinstance(op, (Broadcast, Reshape)):
             waiting += op.inputs

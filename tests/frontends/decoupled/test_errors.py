@@ -62,6 +62,8 @@ def caught(source: str, *arguments: Any, **named: Any) -> TileirError:
          "make it a Func"),
         ("Func f; In A; Var x;\nf[x] = reshape(A[x], 2);", "TIR1203", (2, 22), "and ones"),
         ("Func f; Var x;\nf[x] = program_id(1);", "TIR1203", (2, 8), "axis 0"),
+        ("Func f; Var x;\nf[x] = program_id(0, 1);", "TIR1203", (2, 8), "axis 0"),
+        ("Func f; Var x;\nf[x] = program_id(0, 0);", "TIR1203", (2, 8), "axis 0"),
     ])  # fmt: skip
 def test_algorithms(source: str, code: str, place: Any, words: str) -> None:
     error = caught(source)
@@ -81,6 +83,8 @@ def test_algorithms(source: str, code: str, place: Any, words: str) -> None:
         ("f.block(x);", "takes dimensions and sizes"),
         ("f.block(x:0);", "at least 1"),
         ("f.block(x:1.5);", "whole number"),
+        ("f.block(x:xi/8);", "takes dimensions and sizes"),
+        ("f.block(x:8); f.tensorize(x:xi/8);", "takes dimensions and sizes"),
         ("f.block(x:2, x:3);", "names x twice"),
         ("f.block(x:2);\nf.block(x:3);", "already sets x:2"),
         ("f.block(y:2);", "y is not a dimension of f"),
@@ -93,6 +97,8 @@ def test_algorithms(source: str, code: str, place: Any, words: str) -> None:
         ("f.block(x:2); f.map(x:xi/2);", "no level for xi"),
         ("f.block(x:2); f.map(x:xi/0, xi);", "at least 1"),
         ("f.block(x:2); f.map(x:y/2, y);", "y is taken"),
+        ("g.block(x:2, y:2); g.map(x:i/2, y:i/2, i);", "i is taken"),
+        ("g.block(x:2, y:2); g.map(x:i/2, i, y:i/2);", "i is taken"),
         ("g.block(x:2, y:2); g.map(x);", "no level for y"),
         ("f.num_warps(0);", "takes 1 to 32, not 0"),
         ("f.num_warps(4, 4);", "one whole number"),

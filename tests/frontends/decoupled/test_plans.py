@@ -141,3 +141,19 @@ def test_approximate_functions_have_the_fastest_mode_that_is_near(
     text = print_module(parse(source + "f.math(approx);").function().module(f32(8)))
     modes = re.findall(r"= (?:exp|exp2|sin|rsqrt|log|erf|floor) .*?fast = (\w+)", text)
     assert modes == ([mode] if mode else [])
+
+
+def test_a_function_may_be_called_with_other_arguments_each_time() -> None:
+    """Plans are kept for shapes, strides and types of arrays, of numbers and of the result."""
+    source = "Func f; In A; SIn s; Var x, y; f[x, y] = A[x, y] * s;"
+    call = parse(source + "f.tensorize(x:0, y:0); f.compile();").function()
+    a = np.arange(12, dtype=np.float32).reshape(3, 4)
+    for array in (a, np.asfortranarray(a), a[::2], a):
+        for number in (2, 1.5):
+            for order in ("C", "F", None):
+                out = None if order is None else np.zeros(array.shape, np.float32, order)
+                result = call(array, number, out=out)
+                np.testing.assert_array_equal(result, array.astype(np.float32) * number)
+                assert out is None or result is out
+    half = call(a, 2, types={"f": "float16"})
+    assert half.dtype == np.float16 and (half == a * 2).all()
