@@ -310,6 +310,23 @@ def test_hooks_are_called_as_triton_calls_them() -> None:
     assert called == before_second and tuned.arg_names == ["x", "n", "B"]
 
 
+def test_each_value_of_a_key_is_tuned_once_however_it_is_passed() -> None:
+    measured: list[Any] = []
+
+    def bench(function: Any, quantiles: Any) -> Any:
+        function()
+        measured.append(quantiles)
+        return float(len(measured))
+
+    tuned = triton.autotune(CONFIGS, key=["n"], do_bench=bench)(increment)
+    x = np.zeros(32, np.float32)
+    for place, n in enumerate((32, 16, 32, 8)):
+        tuned[(1,)](x, n=n)
+        tuned[(1,)](x, n)
+        tuned[(1,)](n=n, x=x)
+        assert len(measured) == len(CONFIGS) * len({32, *(32, 16, 32, 8)[: place + 1]})
+
+
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("hooked", [True, False])
 def test_arrays_are_set_to_zero_and_restored(hooked: bool) -> None:

@@ -238,6 +238,16 @@ def test_a_number_chosen_instead_of_a_load_is_of_the_type_of_both(name: str, num
     assert out[:8].tolist() == out[8:].tolist() == expected
 
 
+@for_each("name", [n for n in TYPES if np.dtype(TYPES[n]).kind in "iu"])
+def test_a_whole_float_chosen_instead_of_a_load_is_a_float(name: str) -> None:
+    """It is divided as one, and so is the number that is loaded."""
+    text = f"kernel void k({name}* x, float* out, int n) {{ *out = (n > 0 ? *x : 2.0) / 4; }}"
+    for n, expected in ((1, 1.75), (0, 0.5)):
+        out = np.zeros(1, np.float32)
+        parse(text).kernel()[(1,)](np.array([7], TYPES[name]), out, n, on="interpreter")
+        assert out[0] == expected
+
+
 _WHOLE = {n: np.iinfo(TYPES[n]) for n in TYPES if np.dtype(TYPES[n]).kind in "iu"}
 _RESULTS = {
     "+": lambda x, y: x + y, "-": lambda x, y: x - y, "*": lambda x, y: x * y,
