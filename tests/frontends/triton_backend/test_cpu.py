@@ -139,6 +139,25 @@ def test_addresses_in_tables_may_be_of_any_memory():
     assert y.array[0] == 7
 
 
+POINTERS = """\
+module {
+  tt.func public @add(%table: !tt.ptr<!tt.ptr<f32>>) {
+    %five = arith.constant 5.0 : f32
+    %x = tt.load %table : !tt.ptr<!tt.ptr<f32>>
+    tt.store %x, %five : !tt.ptr<f32>
+    tt.return
+  }
+}
+"""
+
+
+def test_pointers_in_tables_may_be_to_any_memory():
+    """They are loaded through a parameter, and do not point into its memory."""
+    x = memory(4)
+    program(POINTERS).launch((1, 1, 1), [Tensor(np.array([x.ctypes.data], np.uint64))])
+    assert x.tolist() == [5, 1, 2, 3]
+
+
 def test_races_are_found_at_the_users_line(monkeypatch, tmp_path):
     monkeypatch.setenv("TILEIR_TRITON_CPU", "interpreter")
     monkeypatch.setenv("TILEIR_TRITON_FINDINGS", str(tmp_path / "findings"))
