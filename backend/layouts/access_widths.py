@@ -5,6 +5,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import attrs
+
 from tileir.analysis import memoize
 from tileir.analysis.alignment import Alignment, Alignments, alignment
 from tileir.analysis.loops import loops
@@ -113,18 +115,20 @@ class OneByOne(AccessWidths):
         return 1
 
 
+@attrs.frozen
 class AnchoredAccess:
     """An access of elements of `size` bytes, `width` of them at once, that runs `frequency` times.
     `sectors` states whether the sectors that two 16-byte writes share count, `adds` whether the
-    access adds floats to memory, and `stride` is the distance of neighbours in bytes, 0
-    if they are contiguous, and None if it is not known."""
+    access adds floats to memory, and `stride` is the distance of neighbours in bytes: 0 if they are
+    contiguous, and None if it is not known."""
 
-    def __init__(
-        self, width: int, size: int, write: bool, frequency: int, sectors: bool, adds: bool,
-        stride: int | None,
-    ) -> None:  # fmt: skip
-        self.width, self.size, self.write = width, size, write
-        self.frequency, self.sectors, self.adds, self.stride = frequency, sectors, adds, stride
+    width: int
+    size: int
+    write: bool
+    frequency: int
+    sectors: bool
+    adds: bool
+    stride: int | None
 
     @property
     def is_near(self) -> bool:

@@ -44,8 +44,9 @@ _LANES = 32
 _REPEATED_BYTES = 2 * VECTOR_BYTES
 """The most bytes per thread and access that every warp of a block loads redundantly to save a
 barrier."""
-_SCANNED_ALONE = 16
-"""Neighbours along the axis of a scan that a thread owns if the accesses cost the same."""
+_SCANNED_BY_A_THREAD = (16, 8, 4, 2, 1)
+"""Numbers of neighbours along the axis of a scan that a thread may own, the first one that costs
+least."""
 _COMBINED = 8
 """The estimated number of instructions of a function that combines elements of a scan, for two
 operands of the scan."""
@@ -292,13 +293,9 @@ class AnchorLayouts:
             if not all(self._is_far(op, order[0]) for op, _ in group):
                 continue
             near = [a for a in (self._access(op, order[0], n) for op, n in group) if a.is_near]
-            least = max((a.sector_elements for a in near), default=1)
+            least = min(max((a.sector_elements for a in near), default=1), _SCANNED_BY_A_THREAD[0])
             owned = min(
-                (
-                    n
-                    for k in range(_SCANNED_ALONE.bit_length())
-                    if (n := _SCANNED_ALONE >> k) >= least
-                ),
+                (n for n in _SCANNED_BY_A_THREAD if n >= least),
                 key=lambda n: sum(a.cost(n) for a in near) + self._exchange(shape, order[0], n),
             )
             self._widths[shape, order] = max(self._widths[shape, order], owned)
